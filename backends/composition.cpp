@@ -1,0 +1,15 @@
+// The composition root of the library: the one place that knows all backends and all hooks.
+#include "autograd/record.h"
+#include "backends/registration.h"
+#include "runtime/dispatch.h"
+#include "runtime/op_registry.h"
+
+namespace facula {
+
+void register_backends() {
+  runtime::hooks.record = autograd::record;
+  runtime::hooks.rebase = autograd::rebase;
+  cpu::register_backend();
+}
+
+}  // namespace facula

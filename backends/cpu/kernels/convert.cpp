@@ -1,0 +1,123 @@
+// Conversion loops between all pairs of dtypes.
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+
+#include "backends/cpu/kernels/convert.h"
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+struct Half {
+  std::uint16_t bits;
+};
+struct BFloat16 {
+  std::uint16_t bits;
+};
+
+inline float to_float(BFloat16 x) { return std::bit_cast<float>(std::uint32_t{x.bits} << 16); }
+
+/// Round to nearest even; NaN stays NaN.
+inline BFloat16 to_bfloat16(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16;
+  const std::uint32_t nan = bits >> 16 | 0x40;
+  return {static_cast<std::uint16_t>(x != x ? nan : rounded)};
+}
+
+/// Scaling by 2^112 turns a binary16 pattern moved into binary32 position into its value, denormals
+/// included; infinities and NaNs get the exponent they need.
+inline float to_float(Half x) {
+  const std::uint32_t magnitude = std::uint32_t{x.bits & 0x7fffu} << 13;
+  const float scaled = std::bit_cast<float>(magnitude) * 0x1p112f;
+  const bool special = magnitude >= 0x0f800000;
+  const std::uint32_t bits =
+      special ? (magnitude | 0x7f800000) : std::bit_cast<std::uint32_t>(scaled);
+  return std::bit_cast<float>(bits | std::uint32_t{x.bits & 0x8000u} << 16);
+}
+
+/// Adding a power of two whose unit in the last place is that of the binary16 result lets the
+/// addition do the rounding (to nearest even), for normal and denormal results alike.
+inline Half to_half(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t sign = bits >> 16 & 0x8000;
+  const std::uint32_t magnitude = bits & 0x7fffffff;
+  std::uint32_t exponent = magnitude & 0x7f800000;
+  exponent = exponent < 0x38800000 ? 0x38800000 : exponent;  // 2^-14: least normal binary16
+  const float anchor = std::bit_cast<float>(exponent + (13u << 23));
+  const float rounded = (std::bit_cast<float>(magnitude) + anchor) - anchor;
+  const auto value = std::bit_cast<std::uint32_t>(rounded);
+  const float shifted = std::bit_cast<float>(value) * 0x1p-112f;
+  std::uint32_t result = std::bit_cast<std::uint32_t>(shifted) >> 13;
+  result = rounded >= 65536.f ? 0x7c00 : result;
+  result = magnitude > 0x7f800000 ? 0x7e00 : result;
+  return {static_cast<std::uint16_t>(sign | result)};
+}
+
+template <class T>
+auto widen(T x) {
+  if constexpr (std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>) {
+    return to_float(x);
+  } else {
+    return x;
+  }
+}
+
+template <class To, class From>
+To convert(From from) {
+  const auto x = widen(from);
+  if constexpr (std::is_same_v<To, Half>) {
+    return to_half(static_cast<float>(x));
+  } else if constexpr (std::is_same_v<To, BFloat16>) {
+    return to_bfloat16(static_cast<float>(x));
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return x != 0;
+  } else if constexpr (std::is_integral_v<To> && std::is_floating_point_v<decltype(x)>) {
+    // As PyTorch: through int64, so that negative values wrap in unsigned types instead of being
+    // undefined. Values beyond int64, NaN included, become its least value.
+    const bool fits = x > -9.2233720368547758e18 && x < 9.2233720368547758e18;
+    return static_cast<To>(fits ? static_cast<std::int64_t>(x) : INT64_MIN);
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+template <class To, class From>
+void loop(const void*, std::int64_t n, char* const* pointers, const std::int64_t* strides) {
+  if (strides[0] == sizeof(To) && strides[1] == sizeof(From)) {
+    auto* __restrict to = reinterpret_cast<To*>(pointers[0]);
+    const auto* __restrict from = reinterpret_cast<const From*>(pointers[1]);
+    for (std::int64_t i = 0; i < n; ++i) {
+      if constexpr (std::is_same_v<To, From>) {
+        to[i] = from[i];
+      } else {
+        to[i] = convert<To>(from[i]);
+      }
+    }
+    return;
+  }
+  for (std::int64_t i = 0; i < n; ++i) {
+    const From from = *reinterpret_cast<const From*>(pointers[1] + i * strides[1]);
+    auto* to = reinterpret_cast<To*>(pointers[0] + i * strides[0]);
+    if constexpr (std::is_same_v<To, From>) {
+      *to = from;
+    } else {
+      *to = convert<To>(from);
+    }
+  }
+}
+
+template <class From>
+constexpr ConvertRow row() {
+  return {{loop<float, From>, loop<double, From>, loop<std::int32_t, From>,
+           loop<std::int64_t, From>, loop<std::uint8_t, From>, loop<bool, From>, loop<Half, From>,
+           loop<BFloat16, From>, loop<std::int8_t, From>, loop<std::int16_t, From>}};
+}
+
+}  // namespace
+
+extern const ConvertTable convert_kernels = {
+    {row<float>(), row<double>(), row<std::int32_t>(), row<std::int64_t>(), row<std::uint8_t>(),
+     row<bool>(), row<Half>(), row<BFloat16>(), row<std::int8_t>(), row<std::int16_t>()}};
+
+}  // namespace facula::cpu::FACULA_ISA

@@ -1,0 +1,24 @@
+// Inner loops of a reduction for one dtype.
+#pragma once
+
+#include <cstddef>
+
+#include "backends/cpu/kernels/kernel_names.h"
+
+namespace facula::cpu {
+
+struct ReductionLoops {
+  std::size_t accumulator_bytes = 0;
+  /// Reduces n elements `stride` bytes apart to one total.
+  void (*row)(const void* input, std::int64_t n, std::int64_t stride, void* total) = nullptr;
+  /// Reduces `rows` rows of n consecutive elements to n totals.
+  void (*columns)(const void* input, std::int64_t rows, std::int64_t row_stride, std::int64_t n,
+                  void* totals) = nullptr;
+  /// a[i] = a[i] combined with b[i].
+  void (*combine)(void* a, const void* b, std::int64_t n) = nullptr;
+  /// Results from totals of `count` elements each.
+  void (*finish)(const void* totals, std::int64_t n, double count, void* out) = nullptr;
+  void (*identity)(void* totals, std::int64_t n) = nullptr;
+};
+
+}  // namespace facula::cpu

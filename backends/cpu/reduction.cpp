@@ -1,0 +1,227 @@
+#include "backends/cpu/reduction.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/check.h"
+#include "base/thread_pool.h"
+#include "core/host_allocator.h"
+#include "core/tensor_impl.h"
+#include "ops/schema/reduction.h"
+#include "ops/schema/shape.h"
+
+namespace facula::cpu {
+
+const ReductionLoops* reduction_loops[static_cast<int>(OpId::count)] = {};
+
+namespace {
+
+/// Elements a slice reduces; a longer reduction is cut into several whose totals are joined in a tree.
+constexpr std::int64_t kSliceElements = 32768;
+/// Columns handled together when the kept dimension is the contiguous one.
+constexpr std::int64_t kColumnBlock = 512;
+
+struct Axis {
+  std::int64_t size;
+  std::int64_t stride;  // bytes
+};
+using Axes = SmallVector<Axis, kMaxDims>;
+
+/// Joins neighbouring axes (outermost first) that one stride covers.
+Axes merged(const Axes& axes) {
+  Axes result;
+  for (const Axis& axis : axes) {
+    if (axis.size == 1) continue;
+    if (!result.empty() && result.back().stride == axis.stride * axis.size) {
+      result.back() = {result.back().size * axis.size, axis.stride};
+    } else {
+      result.push_back(axis);
+    }
+  }
+  return result;
+}
+
+std::int64_t product(const Axes& axes) {
+  std::int64_t n = 1;
+  for (const Axis& axis : axes) n *= axis.size;
+  return n;
+}
+
+/// Byte offset of flat position `i` in the space of `axes`.
+std::int64_t offset_of(const Axes& axes, std::int64_t i) {
+  std::int64_t offset = 0;
+  for (std::size_t k = axes.size(); k-- > 0;) {
+    offset += i % axes[k].size * axes[k].stride;
+    i /= axes[k].size;
+  }
+  return offset;
+}
+
+class Reducer {
+ public:
+  Reducer(const ReductionLoops& loops, const Tensor& input, const Dims& dims, const Tensor& out)
+      : loops_(loops),
+        base_(reinterpret_cast<const char*>(input.impl()->data)),
+        out_(reinterpret_cast<char*>(out.impl()->data)),
+        out_size_(static_cast<std::int64_t>(size_of(out.dtype()))) {
+    const TensorImpl& impl = *input.impl();
+    const auto size = static_cast<std::int64_t>(size_of(impl.dtype));
+    for (int d = 0; d < impl.dim; ++d) {
+      const bool reduced = std::find(dims.begin(), dims.end(), d) != dims.end();
+      (reduced ? reduced_ : kept_).push_back({impl.sizes[d], impl.strides[d] * size});
+    }
+    kept_ = merged(kept_);
+    // The order in which reduced elements are visited is free: follow memory.
+    std::stable_sort(reduced_.begin(), reduced_.end(),
+                     [](const Axis& a, const Axis& b) { return a.stride > b.stride; });
+    reduced_ = merged(reduced_);
+    element_bytes_ = size;
+    count_ = product(reduced_);
+    results_ = product(kept_);
+  }
+
+  void run() {
+    if (results_ == 0) return;
+    if (count_ == 0) return run_empty();
+    const bool kept_is_contiguous = !kept_.empty() && kept_.back().stride == element_bytes_;
+    const bool reduced_is_contiguous =
+        !reduced_.empty() && reduced_.back().stride == element_bytes_;
+    if (kept_is_contiguous && !reduced_is_contiguous && kept_.back().size > 1) {
+      run_columns();
+    } else {
+      run_rows();
+    }
+  }
+
+ private:
+  void run_empty() {
+    std::vector<char> totals(results_ * loops_.accumulator_bytes);
+    loops_.identity(totals.data(), results_);
+    loops_.finish(totals.data(), results_, 0, out_);
+  }
+
+  /// Total of the reduced positions [begin, end) for the kept position at `base`.
+  void reduce_range(const char* base, std::int64_t begin, std::int64_t end, void* total) const {
+    if (reduced_.empty()) return loops_.row(base, 1, element_bytes_, total);
+    const Axis& inner = reduced_.back();
+    alignas(16) char piece[16];
+    bool first = true;
+    while (begin < end) {
+      const std::int64_t within = begin % inner.size;
+      const std::int64_t n = std::min(inner.size - within, end - begin);
+      void* target = first ? total : piece;
+      loops_.row(base + offset_of(reduced_, begin), n, inner.stride, target);
+      if (!first) loops_.combine(total, piece, 1);
+      first = false;
+      begin += n;
+    }
+  }
+
+  /// Joins `count` neighbouring groups of `width` totals pairwise into the first.
+  void join(char* totals, std::int64_t count, std::int64_t width) const {
+    const std::int64_t bytes = width * static_cast<std::int64_t>(loops_.accumulator_bytes);
+    for (std::int64_t step = 1; step < count; step *= 2) {
+      for (std::int64_t i = 0; i + step < count; i += 2 * step) {
+        loops_.combine(totals + i * bytes, totals + (i + step) * bytes, width);
+      }
+    }
+  }
+
+  void run_rows() {
+    const std::int64_t cuts = (count_ + kSliceElements - 1) / kSliceElements;
+    const auto bytes = static_cast<std::int64_t>(loops_.accumulator_bytes);
+    if (cuts == 1) {
+      const std::int64_t per_slice = std::max<std::int64_t>(1, kSliceElements / count_);
+      base::parallel_for((results_ + per_slice - 1) / per_slice, [&](std::int64_t slice) {
+        const std::int64_t last = std::min((slice + 1) * per_slice, results_);
+        for (std::int64_t i = slice * per_slice; i < last; ++i) {
+          alignas(16) char total[16];
+          reduce_range(base_ + offset_of(kept_, i), 0, count_, total);
+          loops_.finish(total, 1, static_cast<double>(count_), out_ + i * out_size_);
+        }
+      });
+      return;
+    }
+    std::vector<char> totals(static_cast<std::size_t>(results_ * cuts * bytes));
+    base::parallel_for(results_ * cuts, [&](std::int64_t slice) {
+      const std::int64_t begin = slice % cuts * kSliceElements;
+      reduce_range(base_ + offset_of(kept_, slice / cuts), begin,
+                   std::min(begin + kSliceElements, count_), totals.data() + slice * bytes);
+    });
+    for (std::int64_t i = 0; i < results_; ++i) {
+      char* own = totals.data() + i * cuts * bytes;
+      join(own, cuts, 1);
+      loops_.finish(own, 1, static_cast<double>(count_), out_ + i * out_size_);
+    }
+  }
+
+  void run_columns() {
+    const Axis inner = kept_.back();
+    Axes outer(kept_.begin(), kept_.end() - 1);
+    const std::int64_t groups = product(outer);
+    const std::int64_t blocks = (inner.size + kColumnBlock - 1) / kColumnBlock;
+    const std::int64_t width = std::min(inner.size, kColumnBlock);
+    const std::int64_t rows = reduced_.back().size;
+    const std::int64_t repeats = count_ / rows;
+    const std::int64_t rows_per_cut = std::max<std::int64_t>(1, kSliceElements / width);
+    const std::int64_t cuts_per_repeat = (rows + rows_per_cut - 1) / rows_per_cut;
+    const std::int64_t cuts = repeats * cuts_per_repeat;
+    const auto bytes = static_cast<std::int64_t>(loops_.accumulator_bytes);
+    std::vector<char> totals(static_cast<std::size_t>(groups * blocks * cuts * width * bytes));
+    auto totals_of = [&](std::int64_t block, std::int64_t cut) {
+      return totals.data() + (block * cuts + cut) * width * bytes;
+    };
+    base::parallel_for(groups * blocks * cuts, [&](std::int64_t slice) {
+      const std::int64_t cut = slice % cuts, block = slice / cuts;
+      const std::int64_t column = block % blocks * kColumnBlock;
+      const std::int64_t row = cut % cuts_per_repeat * rows_per_cut;
+      const char* first = base_ + offset_of(outer, block / blocks) + column * element_bytes_ +
+                          offset_of(reduced_, cut / cuts_per_repeat * rows + row);
+      loops_.columns(first, std::min(rows_per_cut, rows - row), reduced_.back().stride,
+                     std::min(width, inner.size - column), totals_of(block, cut));
+    });
+    base::parallel_for(groups * blocks, [&](std::int64_t block) {
+      const std::int64_t column = block % blocks * kColumnBlock;
+      const std::int64_t n = std::min(width, inner.size - column);
+      char* own = totals_of(block, 0);
+      join(own, cuts, width);
+      loops_.finish(own, n, static_cast<double>(count_),
+                    out_ + (block / blocks * inner.size + column) * out_size_);
+    });
+  }
+
+  const ReductionLoops& loops_;
+  const char* base_;
+  char* out_;
+  std::int64_t out_size_;
+  std::int64_t element_bytes_ = 0;
+  std::int64_t count_ = 0;
+  std::int64_t results_ = 0;
+  Axes kept_, reduced_;
+};
+
+void reduce(const Op& op, const Tensor& input, const Dims& dims, const Tensor& out) {
+  const ReductionLoops& loops =
+      reduction_loops[static_cast<int>(op.id)][static_cast<int>(input.dtype())];
+  Reducer(loops, input, dims, out).run();
+}
+
+Dims dims_of(const KernelArgs& args) {
+  return normalize_dims(args.attrs<ReductionAttrs>().dim, args.in(0).dim(), args.call.op.name);
+}
+
+}  // namespace
+
+void run_reduction(const KernelArgs& args) {
+  reduce(args.call.op, args.in(0), dims_of(args), args.out());
+}
+
+void run_reduction_reference(const KernelArgs& args) {
+  if (args.in(0).dtype() != kFloat32) return run_reduction(args);
+  const bool predicate = args.call.op.def.reduction->predicate;
+  const Tensor wide = new_tensor(args.out().sizes(), predicate ? kBool : kFloat64, kCPU);
+  reduce(args.call.op, args.in(0).to(kFloat64), dims_of(args), wide);
+  args.out().copy_(wide);
+}
+
+}  // namespace facula::cpu

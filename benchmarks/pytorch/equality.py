@@ -1,0 +1,254 @@
+#!/usr/bin/python3
+"""Checks that Facula computes what PyTorch computes.
+
+The weights and a batch are made by PyTorch (float32) and given to both sides, which train on that
+batch with plain SGD. The reference is PyTorch in float64, started from the same numbers.
+
+Step 1: the loss within 1e-5, every gradient within 1e-4 relative L2. Where rounding changes the
+sign of a ReLU's input, its gradient jumps: one such element among the millions of a ResNet moves
+gradients by 1e-3 and more, PyTorch's float32 included. So the batch is small, and drawn again until
+no ReLU input of the reference is that near to zero: the check is about arithmetic, not about signs
+of zero.
+
+50 steps: the weights deviate from the reference at most 3 times as far as PyTorch's own float32
+does. Its deviation is the largest of contiguous against channels_last and of both against float64:
+on small networks both layouts run nearly the same kernels, so the first alone says little.
+
+The tool is a program called as
+    equality_step MODEL WEIGHTS.safetensors BATCH.safetensors OUT.safetensors --steps N --lr X
+WEIGHTS holds a state_dict under PyTorch's names, BATCH "input" (float32, NCHW) and "target"
+(int64). It does N training steps and writes "loss" (shape [N], each before its update),
+"grad.NAME" of the first step and the final "param.NAME" for every parameter.
+"""
+
+import argparse
+import copy
+import os
+import subprocess
+import sys
+import tempfile
+
+import tuned
+
+MODELS = {"net": 10, "resnet18-cifar": 10}  # name -> number of classes
+STEP1_BATCH = 4
+# Float32 rounding moves normalised activations of order 1 by less than this.
+RELU_MARGIN = 2e-6
+LOSS_TOLERANCE = 1e-5
+GRADIENT_TOLERANCE = 1e-4
+DEVIATION_FACTOR = 3
+
+
+class Run:
+    """What one side computed: losses [N], gradients of step 1, final parameters; in float64."""
+
+    def __init__(self, losses, gradients, parameters):
+        self.losses = losses.double()
+        self.gradients = {name: g.double() for name, g in gradients.items()}
+        self.parameters = {name: p.double() for name, p in parameters.items()}
+
+
+def make_model(name):
+    import models
+
+    return {"net": models.Net, "resnet18-cifar": models.resnet18_cifar}[name]()
+
+
+def train_pytorch(name, state, batch, steps, lr, dtype, memory_format):
+    import torch
+    from torch.nn import functional
+
+    model = make_model(name)
+    model.load_state_dict(state)
+    model = model.to(dtype=dtype, memory_format=memory_format).train()
+    inputs = batch["input"].to(dtype).contiguous(memory_format=memory_format)
+    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    losses, gradients = [], {}
+    for step in range(steps):
+        optimizer.zero_grad(set_to_none=True)
+        loss = functional.cross_entropy(model(inputs), batch["target"])
+        loss.backward()
+        if step == 0:
+            gradients = {n: p.grad.clone() for n, p in model.named_parameters()}
+        optimizer.step()
+        losses.append(loss.item())
+    parameters = {n: p.detach() for n, p in model.named_parameters()}
+    return Run(torch.tensor(losses, dtype=torch.float64), gradients, parameters)
+
+
+def train_facula(tool, name, state, batch, steps, lr):
+    import safetensors_file
+
+    with tempfile.TemporaryDirectory() as folder:
+        weights, data, out = (
+            os.path.join(folder, f"{part}.safetensors") for part in ("weights", "batch", "out")
+        )
+        safetensors_file.save(weights, state)
+        safetensors_file.save(data, batch)
+        command = [tool, name, weights, data, out, "--steps", str(steps), "--lr", str(lr)]
+        done = subprocess.run(command, check=False)
+        if done.returncode != 0:
+            sys.exit(f"{' '.join(command)} ended with status {done.returncode}")
+        tensors = safetensors_file.load(out)
+
+    def part(prefix):
+        return {n[len(prefix) :]: t for n, t in tensors.items() if n.startswith(prefix)}
+
+    return Run(tensors["loss"], part("grad."), part("param."))
+
+
+def relative(values, reference):
+    """||values - reference|| / ||reference|| (L2)."""
+    return ((values - reference).norm() / reference.norm()).item()
+
+
+def deviation(one, other, start):
+    """How far the final weights of two runs are apart, relative to the way they have gone."""
+    apart = sum((one.parameters[n] - other.parameters[n]).square().sum() for n in start)
+    gone = sum((other.parameters[n] - p.double()).square().sum() for n, p in start.items())
+    return (apart / gone).sqrt().item()
+
+
+class Checks:
+    """Prints every check and remembers whether one was violated."""
+
+    def __init__(self):
+        self.violated = False
+
+    def at_most(self, label, value, limit, note=""):
+        holds = value <= limit  # false for NaN
+        self.violated |= not holds
+        mark = "ok  " if holds else "FAIL"
+        print(f"  {mark} {label}: {value:.3g}, at most {limit:.3g}{note}")
+
+
+def same_parameters(facula, reference):
+    """Ends the program unless both sides have the same parameters in the same shapes."""
+    for kind in ("gradients", "parameters"):
+        ours, theirs = getattr(facula, kind), getattr(reference, kind)
+        wrong = sorted(set(ours) ^ set(theirs)) or [
+            n for n in theirs if ours[n].shape != theirs[n].shape
+        ]
+        if wrong:
+            sys.exit(f"{kind} differ in name or shape: {', '.join(wrong[:5])}")
+
+
+def relu_margin(model, inputs):
+    """The smallest distance from zero of all inputs of ReLUs, in float64."""
+    import torch
+    from torch.nn import functional
+
+    relu, distances = functional.relu, []
+
+    def recording(x, inplace=False):
+        distances.append(x.abs().min().item())
+        return relu(x, inplace)
+
+    functional.relu = recording
+    try:
+        with torch.no_grad():
+            copy.deepcopy(model).double().train()(inputs.double())
+    finally:
+        functional.relu = relu
+    return min(distances)
+
+
+def make_batch(model, size, classes, margin=0.0):
+    import torch
+
+    inputs = torch.randn(size, 3, 32, 32)
+    while margin and relu_margin(model, inputs) < margin:
+        inputs = torch.randn(size, 3, 32, 32)
+    return {"input": inputs, "target": torch.randint(0, classes, (size,))}
+
+
+def all_runs(name, tool, state, batch, steps, lr):
+    """The runs of Facula, PyTorch float64, float32 contiguous and float32 channels_last."""
+    import torch
+
+    facula = train_facula(tool, name, state, batch, steps, lr)
+    rest = [
+        train_pytorch(name, state, batch, steps, lr, dtype, memory_format)
+        for dtype, memory_format in (
+            (torch.float64, torch.contiguous_format),
+            (torch.float32, torch.contiguous_format),
+            (torch.float32, torch.channels_last),
+        )
+    ]
+    same_parameters(facula, rest[0])
+    return facula, *rest
+
+
+def check_step1(name, tool, model, lr, checks):
+    batch = make_batch(model, STEP1_BATCH, MODELS[name], RELU_MARGIN)
+    facula, reference, contiguous, channels_last = all_runs(
+        name, tool, model.state_dict(), batch, 1, lr
+    )
+    print(f"{name}, step 1, batch {STEP1_BATCH} (in brackets: PyTorch float32, both layouts)")
+
+    def loss_error(run):
+        return (run.losses[0] - reference.losses[0]).abs().item()
+
+    def gradient_errors(run):
+        return {n: relative(run.gradients[n], g) for n, g in reference.gradients.items()}
+
+    peers = (contiguous, channels_last)
+    beside = ", ".join(f"{loss_error(run):.3g}" for run in peers)
+    checks.at_most("loss", loss_error(facula), LOSS_TOLERANCE, f" ({beside})")
+    peer_errors = [gradient_errors(run) for run in peers]
+    for parameter, error in gradient_errors(facula).items():
+        beside = ", ".join(f"{errors[parameter]:.3g}" for errors in peer_errors)
+        checks.at_most(f"gradient {parameter}", error, GRADIENT_TOLERANCE, f" ({beside})")
+
+
+def check_steps(name, tool, model, args, checks):
+    state = model.state_dict()
+    start = {n: p.detach().clone() for n, p in model.named_parameters()}
+    batch = make_batch(model, args.batch, MODELS[name])
+    facula, reference, contiguous, channels_last = all_runs(
+        name, tool, state, batch, args.steps, args.lr
+    )
+    print(f"{name}, {args.steps} steps, batch {args.batch}, lr {args.lr:g}")
+    layouts = deviation(contiguous, channels_last, start)
+    own = [deviation(run, reference, start) for run in (contiguous, channels_last)]
+    checks.at_most(
+        "deviation of the weights from float64",
+        deviation(facula, reference, start),
+        DEVIATION_FACTOR * max(layouts, *own),
+    )
+    print(
+        f"       PyTorch float32: contiguous against channels_last {layouts:.3g}, against float64 "
+        f"{own[0]:.3g} and {own[1]:.3g}; Facula against contiguous "
+        f"{deviation(facula, contiguous, start):.3g}\n"
+        f"       loss {reference.losses[0]:.4f} -> {reference.losses[-1]:.4f}, largest error on "
+        f"the way {(facula.losses - reference.losses).abs().max():.3g} (PyTorch float32: "
+        f"{(contiguous.losses - reference.losses).abs().max():.3g})"
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("tool", help="the program equality_step")
+    parser.add_argument("--model", choices=list(MODELS), action="append", help="default: all")
+    parser.add_argument("--batch", type=int, default=16, help="of the run over --steps steps")
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--lr", type=float, default=0.01)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    threads = tuned.restart_tuned()
+    import torch
+
+    torch.set_num_threads(threads)
+    checks = Checks()
+    for name in args.model or MODELS:
+        torch.manual_seed(args.seed)
+        model = make_model(name)
+        check_step1(name, args.tool, model, args.lr, checks)
+        check_steps(name, args.tool, model, args, checks)
+    sys.exit(1 if checks.violated else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+# How our own code is compiled. Nothing here reaches the users of the installed library.
+
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+# Programs go to bin/: at the top, the program `facula` would clash with the target of that name.
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+endif()
+
+find_program(CCACHE_PROGRAM ccache)
+if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
+endif()
+
+# Sanitizers change the ABI of the standard containers' annotations, so they apply to every target.
+if(FACULA_SANITIZE STREQUAL "address")
+  set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=undefined)
+elseif(FACULA_SANITIZE STREQUAL "thread")
+  set(sanitize -fsanitize=thread)
+elseif(FACULA_SANITIZE)
+  message(FATAL_ERROR "FACULA_SANITIZE is '${FACULA_SANITIZE}'; use address, thread or nothing")
+endif()
+if(FACULA_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "FACULA_FUZZ needs Clang (libFuzzer); configure with CXX=clang++")
+  endif()
+  list(APPEND sanitize -fsanitize=fuzzer-no-link)
+endif()
+if(sanitize)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:${sanitize};-fno-omit-frame-pointer;-g>")
+  add_link_options(${sanitize})
+endif()
+
+# Where internal code finds headers: src/ for ours, the root for backends, generated/ for ops.
+set(FACULA_GENERATED_DIR ${PROJECT_BINARY_DIR}/generated)
+add_library(facula_internal_headers INTERFACE)
+target_compile_features(facula_internal_headers INTERFACE cxx_std_20)
+target_include_directories(facula_internal_headers INTERFACE
+  ${PROJECT_SOURCE_DIR}/include
+  ${FACULA_GENERATED_DIR}/include
+  ${PROJECT_SOURCE_DIR}/src
+  ${PROJECT_SOURCE_DIR}
+  ${FACULA_GENERATED_DIR})
+
+add_library(facula_warnings INTERFACE)
+target_compile_options(facula_warnings INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall$<SEMICOLON>-Wextra>)
+
+add_library(facula_build_flags INTERFACE)
+target_link_libraries(facula_build_flags INTERFACE facula_internal_headers facula_warnings)
+target_compile_options(facula_build_flags INTERFACE
+  -fvisibility=hidden
+  -fvisibility-inlines-hidden
+  # The mode word and the free lists are read on every op; the default TLS model costs a call.
+  -ftls-model=initial-exec
+  -fno-semantic-interposition
+  # A product and a sum fused on one machine and not on another would break equal bits.
+  -ffp-contract=off)
+
+configure_file(${PROJECT_SOURCE_DIR}/cmake/version.h.in
+               ${FACULA_GENERATED_DIR}/include/facula/version.h @ONLY)

@@ -1,0 +1,25 @@
+# Third-party libraries, linked privately: no public header names any of them.
+
+# The distribution's Python first: the parity tests import its PyTorch.
+find_program(Python3_EXECUTABLE python3 PATHS /usr/bin NO_DEFAULT_PATH)
+find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json 3 REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(LibLZMA REQUIRED)
+find_package(OpenMP REQUIRED COMPONENTS CXX)
+
+# Not find_package(dnnl): Debian's package file of oneDNN 2.6 demands the OpenCL headers.
+find_path(FACULA_DNNL_INCLUDE_DIR dnnl.hpp REQUIRED)
+find_library(FACULA_DNNL_LIBRARY dnnl REQUIRED)
+add_library(facula_dnnl UNKNOWN IMPORTED)
+set_target_properties(facula_dnnl PROPERTIES
+  IMPORTED_LOCATION ${FACULA_DNNL_LIBRARY}
+  INTERFACE_INCLUDE_DIRECTORIES ${FACULA_DNNL_INCLUDE_DIR})
+
+add_library(facula_dependencies INTERFACE)
+target_link_libraries(facula_dependencies INTERFACE
+  fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json ZLIB::ZLIB LibLZMA::LibLZMA
+  facula_dnnl OpenMP::OpenMP_CXX Threads::Threads ${CMAKE_DL_LIBS})

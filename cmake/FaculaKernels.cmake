@@ -1,0 +1,83 @@
+# CPU kernels, compiled once per instruction set. Every op with a functor gets a generated
+# translation unit of three lines; every file of backends/cpu/kernels is compiled as it stands.
+# The result is one object library per instruction set, collected in FACULA_KERNEL_OBJECTS.
+
+set(facula_isas baseline)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(APPEND facula_isas avx2 avx512)
+endif()
+set(facula_isa_flags_baseline "")
+set(facula_isa_flags_avx2 -march=x86-64-v3)
+set(facula_isa_flags_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
+
+# -O2 of GCC 12 does not vectorise these loops. With trapping maths a select stays scalar, 12 times
+# slower; without contraction every instruction set gives the same bits. Never -ffast-math: it
+# breaks NaN and denormal numbers.
+set(facula_kernel_flags -O3 -fno-math-errno -fno-trapping-math -ffp-contract=off)
+
+set(facula_kernel_dir ${FACULA_GENERATED_DIR}/cpu)
+set(facula_kernel_units "")
+set(facula_kernel_list "")
+
+function(facula_add_op_units kind macro)
+  foreach(op IN LISTS ARGN)
+    set(unit ${facula_kernel_dir}/${op}.cpp)
+    file(CONFIGURE OUTPUT ${unit} CONTENT
+"#include \"ops/defs/${op}.h\"
+#define FACULA_OP ${op}
+#include \"backends/cpu/kernels/${kind}_tu.inc\"
+")
+    list(APPEND facula_kernel_units ${unit})
+    string(APPEND facula_kernel_list "${macro}(${op})\n")
+  endforeach()
+  return(PROPAGATE facula_kernel_units facula_kernel_list)
+endfunction()
+
+facula_add_op_units(elementwise FACULA_ELEMENTWISE_KERNEL ${FACULA_ELEMENTWISE_OPS})
+facula_add_op_units(reduction FACULA_REDUCTION_KERNEL ${FACULA_REDUCTION_OPS})
+
+file(GLOB facula_kernel_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backends/cpu/kernels/*.cpp)
+list(APPEND facula_kernel_units ${facula_kernel_files})
+foreach(file IN LISTS facula_kernel_files)
+  get_filename_component(stem ${file} NAME_WE)
+  string(APPEND facula_kernel_list "FACULA_KERNEL_FILE(${stem})\n")
+endforeach()
+
+# For those who register the kernels or compile every functor once more. They define the macros they
+# need before including it; the others expand to nothing, and all are undefined after.
+set(facula_list_head "")
+set(facula_list_tail "")
+foreach(macro FACULA_ELEMENTWISE_KERNEL FACULA_REDUCTION_KERNEL FACULA_KERNEL_FILE)
+  string(APPEND facula_list_head "#ifndef ${macro}\n#define ${macro}(name)\n#endif\n")
+  string(APPEND facula_list_tail "#undef ${macro}\n")
+endforeach()
+file(CONFIGURE OUTPUT ${facula_kernel_dir}/kernel_list.inc
+  CONTENT "${facula_list_head}${facula_kernel_list}${facula_list_tail}")
+
+set(FACULA_KERNEL_OBJECTS "")
+if(facula_kernel_units)
+  foreach(isa IN LISTS facula_isas)
+    add_library(facula_kernels_${isa} OBJECT ${facula_kernel_units})
+    target_link_libraries(facula_kernels_${isa} PRIVATE facula_build_flags)
+    target_compile_definitions(facula_kernels_${isa} PRIVATE FACULA_KERNEL_TU FACULA_ISA=${isa})
+    target_compile_options(facula_kernels_${isa} PRIVATE
+      ${facula_kernel_flags} ${facula_isa_flags_${isa}})
+    list(APPEND FACULA_KERNEL_OBJECTS $<TARGET_OBJECTS:facula_kernels_${isa}>)
+  endforeach()
+endif()
+
+# Files of ordinary code that register implementations, in the order in which an op's list is tried:
+# own kernels, libraries, the double reference.
+set(facula_registration_list "")
+foreach(folder ops onednn reference)
+  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backends/cpu/${folder}/*.cpp)
+  foreach(file IN LISTS files)
+    file(STRINGS ${file} registers REGEX "^void register_[a-z0-9_]+\\(\\) {")
+    foreach(line IN LISTS registers)
+      string(REGEX REPLACE "^void register_([a-z0-9_]+).*" "FACULA_CPU_FILE(\\1)\n" line "${line}")
+      string(APPEND facula_registration_list "${line}")
+    endforeach()
+  endforeach()
+endforeach()
+file(CONFIGURE OUTPUT ${facula_kernel_dir}/registration_list.inc @ONLY CONTENT
+  "${facula_registration_list}")

@@ -1,0 +1,180 @@
+// Automatic differentiation: modes, gradients, hooks, custom functions, checkpointing, gradcheck.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <facula/tensor.h>
+
+namespace facula {
+
+/// Nothing is recorded while this object lives, on this thread.
+class FACULA_API NoGradGuard {
+ public:
+  NoGradGuard();
+  ~NoGradGuard();
+  NoGradGuard(const NoGradGuard&) = delete;
+  NoGradGuard& operator=(const NoGradGuard&) = delete;
+
+ private:
+  std::uint32_t saved_;
+};
+
+/// Records again (or not) inside a NoGradGuard.
+class FACULA_API AutoGradMode {
+ public:
+  explicit AutoGradMode(bool enabled);
+  ~AutoGradMode();
+  AutoGradMode(const AutoGradMode&) = delete;
+  AutoGradMode& operator=(const AutoGradMode&) = delete;
+
+  static bool is_enabled();
+
+ private:
+  std::uint32_t saved_;
+};
+
+/// NoGradGuard whose results can never take part in a recorded computation.
+class FACULA_API InferenceMode {
+ public:
+  InferenceMode();
+  ~InferenceMode();
+  InferenceMode(const InferenceMode&) = delete;
+  InferenceMode& operator=(const InferenceMode&) = delete;
+
+ private:
+  std::uint32_t saved_;
+};
+
+namespace autograd {
+
+/// While alive, backward throws AutogradError at the first op that returns a NaN gradient, naming the
+/// op, the module path and a backtrace of the forward call. Slow: for finding faults only.
+class FACULA_API AnomalyMode {
+ public:
+  AnomalyMode();
+  ~AnomalyMode();
+  AnomalyMode(const AnomalyMode&) = delete;
+  AnomalyMode& operator=(const AnomalyMode&) = delete;
+
+ private:
+  std::uint32_t saved_;
+};
+
+/// Accumulates the gradients of all leaves from several outputs at once. `gradients` may be empty
+/// where every output has one element.
+FACULA_API void backward(const std::vector<Tensor>& outputs, std::vector<Tensor> gradients = {},
+                         bool retain_graph = false, bool create_graph = false);
+
+struct GradOptions {
+  std::vector<Tensor> grad_outputs = {};
+  bool retain_graph = false;
+  /// Makes the result differentiable itself.
+  bool create_graph = false;
+  /// Return an undefined tensor for inputs that do not matter instead of throwing AutogradError.
+  bool allow_unused = false;
+};
+/// d(outputs)/d(inputs) without touching any grad().
+FACULA_API std::vector<Tensor> grad(const std::vector<Tensor>& outputs,
+                                    const std::vector<Tensor>& inputs,
+                                    const GradOptions& options = {});
+
+// --- Hooks ---------------------------------------------------------------------------------------
+
+/// Removes its hook on remove(); outliving the tensor is fine.
+class FACULA_API HookHandle {
+ public:
+  HookHandle() = default;
+  HookHandle(Tensor tensor, std::int64_t id) : tensor_(std::move(tensor)), id_(id) {}
+  void remove();
+
+ private:
+  Tensor tensor_;
+  std::int64_t id_ = 0;
+};
+
+/// Calls `hook` with the gradient of `tensor`; a defined result replaces the gradient.
+FACULA_API HookHandle register_hook(const Tensor& tensor,
+                                    std::function<Tensor(const Tensor&)> hook);
+/// Calls `hook` with a leaf after a backward pass has accumulated its whole gradient.
+FACULA_API HookHandle register_post_accumulate_grad_hook(const Tensor& leaf,
+                                                         std::function<void(const Tensor&)> hook);
+/// Gradients of `leaf` are written into `buffer` (same size and dtype), which grad() then returns.
+FACULA_API void set_grad_buffer(const Tensor& leaf, const Tensor& buffer);
+
+// --- Custom functions ----------------------------------------------------------------------------
+
+/// What a custom function's forward keeps for its backward.
+class FACULA_API FunctionContext {
+ public:
+  /// Keeps inputs or intermediate tensors. Reading them after an in-place change is an error.
+  void save_for_backward(std::vector<Tensor> tensors);
+  std::vector<Tensor> saved_tensors() const;
+  /// True if the gradient of tensor input `i` is wanted.
+  bool needs_input_grad(std::size_t i) const { return needs_.at(i); }
+
+ private:
+  friend class CustomNode;
+  std::vector<Tensor> saved_;
+  std::vector<std::uint32_t> versions_;
+  std::vector<bool> needs_;
+};
+
+using FunctionForward = std::function<std::vector<Tensor>(FunctionContext&)>;
+using FunctionBackward =
+    std::function<std::vector<Tensor>(FunctionContext&, const std::vector<Tensor>&)>;
+
+/// Runs `forward` unrecorded and records `backward`, which gets one gradient per output (undefined
+/// where unused) and returns one per input (undefined for none).
+FACULA_API std::vector<Tensor> apply_function(std::string name, const std::vector<Tensor>& inputs,
+                                              const FunctionForward& forward,
+                                              FunctionBackward backward);
+
+/// A differentiable function of your own:
+///
+///   struct Square : autograd::Function<Square> {
+///     static std::vector<Tensor> forward(FunctionContext& ctx, const std::vector<Tensor>& in) {
+///       ctx.save_for_backward(in);
+///       return {in[0] * in[0]};
+///     }
+///     static std::vector<Tensor> backward(FunctionContext& ctx, const std::vector<Tensor>& grad) {
+///       return {grad[0] * ctx.saved_tensors()[0] * 2};
+///     }
+///   };
+///   Tensor y = Square::apply({x})[0];
+template <class Derived>
+struct Function {
+  static std::vector<Tensor> apply(const std::vector<Tensor>& inputs) {
+    return apply_function(
+        "Function", inputs, [&](FunctionContext& context) { return Derived::forward(context, inputs); },
+        [](FunctionContext& context, const std::vector<Tensor>& gradients) {
+          return Derived::backward(context, gradients);
+        });
+  }
+};
+
+// --- Checkpointing and checks --------------------------------------------------------------------
+
+/// Runs `segment` without keeping what its ops would save, and runs it again during backward, with
+/// the same random numbers. Trades one extra forward pass for memory.
+FACULA_API std::vector<Tensor> checkpoint(
+    std::function<std::vector<Tensor>(const std::vector<Tensor>&)> segment,
+    const std::vector<Tensor>& inputs);
+
+struct GradcheckOptions {
+  double eps = 1e-6;
+  double atol = 1e-5;
+  double rtol = 1e-3;
+  /// Also check the gradient's gradient.
+  bool second_order = false;
+};
+/// Compares gradients with central differences. Inputs must be float64 and require grad. Returns an
+/// empty string if they agree, otherwise a description of the first difference.
+FACULA_API std::string gradcheck(
+    const std::function<std::vector<Tensor>(const std::vector<Tensor>&)>& function,
+    const std::vector<Tensor>& inputs, const GradcheckOptions& options = {});
+
+}  // namespace autograd
+}  // namespace facula

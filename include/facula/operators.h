@@ -1,0 +1,44 @@
+// Operators on tensors and numbers.
+#pragma once
+
+#include <utility>
+
+#include <facula/ops.h>
+
+namespace facula {
+
+// Taking the left operand by value lets a dead temporary's memory hold the result.
+#define FACULA_BINARY_OPERATOR(symbol, function)                                          \
+  inline Tensor operator symbol(const Tensor& a, const Tensor& b) { return function(a, b); } \
+  inline Tensor operator symbol(Tensor&& a, const Tensor& b) {                            \
+    return function(std::move(a), b);                                                     \
+  }                                                                                       \
+  inline Tensor operator symbol(const Tensor& a, Scalar b) { return function(a, b); }     \
+  inline Tensor operator symbol(Scalar a, const Tensor& b) { return function(a, b); }
+
+FACULA_BINARY_OPERATOR(+, add)
+FACULA_BINARY_OPERATOR(-, sub)
+FACULA_BINARY_OPERATOR(*, mul)
+FACULA_BINARY_OPERATOR(/, div)
+FACULA_BINARY_OPERATOR(<, lt)
+FACULA_BINARY_OPERATOR(<=, le)
+FACULA_BINARY_OPERATOR(>, gt)
+FACULA_BINARY_OPERATOR(>=, ge)
+FACULA_BINARY_OPERATOR(==, eq)
+FACULA_BINARY_OPERATOR(!=, ne)
+#undef FACULA_BINARY_OPERATOR
+
+inline Tensor operator-(const Tensor& a) { return neg(a); }
+inline Tensor operator-(Tensor&& a) { return neg(std::move(a)); }
+
+#define FACULA_COMPOUND_ASSIGNMENT(symbol, method)                                       \
+  inline const Tensor& operator symbol(const Tensor& a, const Tensor& b) { return a.method(b); } \
+  inline const Tensor& operator symbol(const Tensor& a, Scalar b) { return a.method(b); }
+
+FACULA_COMPOUND_ASSIGNMENT(+=, add_)
+FACULA_COMPOUND_ASSIGNMENT(-=, sub_)
+FACULA_COMPOUND_ASSIGNMENT(*=, mul_)
+FACULA_COMPOUND_ASSIGNMENT(/=, div_)
+#undef FACULA_COMPOUND_ASSIGNMENT
+
+}  // namespace facula

@@ -1,0 +1,183 @@
+// The public face of automatic differentiation.
+#include <facula/autograd.h>
+
+#include "autograd/engine.h"
+#include "autograd/node.h"
+#include "base/check.h"
+#include "runtime/mode.h"
+
+namespace facula {
+
+using autograd::Accumulator;
+using autograd::Node;
+using runtime::tl_mode;
+
+// --- Modes ---------------------------------------------------------------------------------------
+
+NoGradGuard::NoGradGuard() : saved_(tl_mode) { tl_mode |= runtime::kNoGrad; }
+NoGradGuard::~NoGradGuard() { tl_mode = saved_; }
+
+AutoGradMode::AutoGradMode(bool enabled) : saved_(tl_mode) {
+  const bool allowed = enabled && !(tl_mode & runtime::kInference);
+  tl_mode = allowed ? tl_mode & ~runtime::kNoGrad : tl_mode | runtime::kNoGrad;
+}
+AutoGradMode::~AutoGradMode() { tl_mode = saved_; }
+bool AutoGradMode::is_enabled() { return !(tl_mode & runtime::kNoGrad); }
+
+InferenceMode::InferenceMode() : saved_(tl_mode) {
+  tl_mode |= runtime::kInference | runtime::kNoGrad;
+}
+InferenceMode::~InferenceMode() { tl_mode = saved_; }
+
+// --- Tensor --------------------------------------------------------------------------------------
+
+bool Tensor::requires_grad() const { return impl_ && impl_->requires_grad(); }
+
+bool Tensor::is_leaf() const {
+  return !impl_ || !impl_->node || impl_->has(TensorImpl::kIsLeafVariable);
+}
+
+const Tensor& Tensor::requires_grad_(bool requires_grad) const {
+  check<AutogradError>(is_leaf() || requires_grad,
+                       "requires_grad_(false): the tensor is the result of {}; use detach()",
+                       impl_ && impl_->node ? impl_->node->name() : "");
+  check<AutogradError>(!requires_grad || kFloatingTypes.contains(dtype()),
+                       "requires_grad_: only float32 and float64 tensors have gradients, this one "
+                       "is {}",
+                       name_of(dtype()));
+  check<AutogradError>(!requires_grad || !impl_->has(TensorImpl::kInferenceTensor),
+                       "requires_grad_: the tensor was made in InferenceMode; clone() it outside");
+  impl_->set(TensorImpl::kRequiresGrad, requires_grad);
+  if (requires_grad) autograd::edge_of(*this);  // makes the accumulator before threads share the leaf
+  return *this;
+}
+
+Tensor Tensor::grad() const {
+  if (!impl_ || !impl_->node) return {};
+  Node& node = *impl_->node;
+  if (impl_->has(TensorImpl::kIsLeafVariable)) {
+    const Accumulator& state = autograd::accumulator(node);
+    if (!state.gradient || state.empty) return {};
+    __atomic_fetch_add(&state.gradient->references, 1, __ATOMIC_RELAXED);
+    return Tensor::adopt(state.gradient);
+  }
+  if (!node.extras) return {};
+  for (std::size_t i = 0; i < node.extras->retained_outputs.size(); ++i) {
+    if (node.extras->retained_outputs[i] == impl_->output_index) return node.extras->retained[i];
+  }
+  return {};
+}
+
+void Tensor::set_grad(const Tensor& grad) const {
+  check<AutogradError>(is_leaf(), "set_grad: only leaves have a settable gradient");
+  check<ShapeError>(!grad.defined() || grad.sizes() == sizes(),
+                    "set_grad: a gradient of size {} for a tensor of size {}",
+                    grad.defined() ? grad.sizes().str() : "", sizes().str());
+  if (!grad.defined() && !impl_->node) return;
+  Accumulator& state = autograd::accumulator(*autograd::accumulator_of(*impl_));
+  if (state.fixed_buffer && !grad.defined()) {
+    state.empty = true;
+    return;
+  }
+  Tensor replaced = Tensor::adopt(state.gradient);
+  state.gradient = Tensor(grad).leak();
+  state.fixed_buffer = false;
+  state.empty = false;
+}
+
+void Tensor::retain_grad() const {
+  check<AutogradError>(requires_grad(), "retain_grad: the tensor does not require grad");
+  if (is_leaf()) return;
+  autograd::NodeExtras& extras = autograd::extras_of(*impl_->node);
+  for (std::uint32_t output : extras.retained_outputs) {
+    if (output == impl_->output_index) return;
+  }
+  extras.retained_outputs.push_back(impl_->output_index);
+  extras.retained.emplace_back();
+}
+
+Tensor Tensor::detach() const {
+  check<ValueError>(defined(), "detach: the tensor is undefined");
+  Tensor detached = alias(*impl_);
+  detached.impl_->flags |= impl_->flags & TensorImpl::kIsView;
+  return detached;
+}
+
+void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
+  autograd::backward({*this}, {gradient}, retain_graph, create_graph);
+}
+
+// --- Functions -----------------------------------------------------------------------------------
+
+namespace autograd {
+namespace {
+
+/// The gradients to start from: those given, or 1 for outputs of one element.
+std::vector<Tensor> initial_gradients(const std::vector<Tensor>& outputs,
+                                      std::vector<Tensor> gradients, const char* function) {
+  check<ValueError>(gradients.empty() || gradients.size() == outputs.size(),
+                    "{}: {} gradients for {} outputs", function, gradients.size(), outputs.size());
+  gradients.resize(outputs.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor& output = outputs[i];
+    check<AutogradError>(output.requires_grad(),
+                         "{}: output {} does not require grad: it does not depend on a leaf with "
+                         "requires_grad, or was computed under NoGradGuard",
+                         function, i);
+    if (!gradients[i].defined()) {
+      check<AutogradError>(output.numel() == 1,
+                           "{}: output {} of size {} has more than one element; pass its gradient, "
+                           "or reduce it with sum() or mean()",
+                           function, i, output.sizes().str());
+      gradients[i] = ones_like(output.detach());
+    }
+    check<ShapeError>(gradients[i].sizes() == output.sizes(),
+                      "{}: a gradient of size {} for an output of size {}", function,
+                      gradients[i].sizes().str(), output.sizes().str());
+  }
+  return gradients;
+}
+
+std::vector<Edge> edges_of(const std::vector<Tensor>& tensors) {
+  std::vector<Edge> edges;
+  for (const Tensor& tensor : tensors) edges.push_back(edge_of(tensor));
+  return edges;
+}
+
+}  // namespace
+
+AnomalyMode::AnomalyMode() : saved_(tl_mode) { tl_mode |= runtime::kAnomaly; }
+AnomalyMode::~AnomalyMode() { tl_mode = saved_; }
+
+void backward(const std::vector<Tensor>& outputs, std::vector<Tensor> gradients, bool retain_graph,
+              bool create_graph) {
+  gradients = initial_gradients(outputs, std::move(gradients), "backward");
+  const std::vector<Edge> roots = edges_of(outputs);
+  run_backward(roots, std::move(gradients),
+               {.retain_graph = retain_graph || create_graph, .create_graph = create_graph});
+}
+
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const GradOptions& options) {
+  std::vector<Tensor> gradients = initial_gradients(outputs, options.grad_outputs, "grad");
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    check<AutogradError>(inputs[i].requires_grad(), "grad: input {} does not require grad", i);
+  }
+  const std::vector<Edge> roots = edges_of(outputs);
+  const std::vector<Edge> targets = edges_of(inputs);
+  std::vector<Tensor> results = run_backward(
+      roots, std::move(gradients),
+      {.retain_graph = options.retain_graph || options.create_graph,
+       .create_graph = options.create_graph,
+       .targets = targets});
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    check<AutogradError>(results[i].defined() || options.allow_unused,
+                         "grad: the outputs do not depend on input {}; set allow_unused to get an "
+                         "undefined gradient for it",
+                         i);
+  }
+  return results;
+}
+
+}  // namespace autograd
+}  // namespace facula

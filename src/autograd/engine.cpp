@@ -1,0 +1,267 @@
+#include "autograd/engine.h"
+
+#include <atomic>
+
+#include "autograd/anomaly.h"
+#include "base/check.h"
+#include "runtime/mode.h"
+
+namespace facula::autograd {
+namespace {
+
+using runtime::ModeGuard;
+
+/// One backward pass. Nodes carry the pass's number and their place in its table; a nested pass that
+/// meets the same nodes puts the outer pass's marks back when it is done.
+class Sweep {
+ public:
+  explicit Sweep(const BackwardOptions& options)
+      : id_(++counter), options_(options), outer_(std::exchange(current, this)) {}
+  ~Sweep() {
+    for (const Entry& entry : entries_) {
+      entry.node->sweep = entry.outer_sweep;
+      entry.node->place = entry.outer_place;
+      release(entry.node);
+    }
+    current = outer_;
+  }
+
+  std::vector<Tensor> run(std::span<const Edge> roots, std::vector<Tensor> gradients) {
+    discover(roots);
+    captured_.resize(options_.targets.size());
+    if (!options_.targets.empty()) mark_wanted();
+    for (std::size_t i = 0; i < roots.size(); ++i) {
+      Entry& entry = entries_[roots[i].node->place];
+      add(gradient_of(entry, roots[i].index), std::move(gradients[i]));
+    }
+    for (const Edge& root : roots) {
+      Entry& entry = entries_[root.node->place];
+      if (entry.pending == 0 && !entry.queued) enqueue(entry);
+    }
+    while (!ready_.empty()) {
+      const std::uint32_t place = ready_.back();
+      ready_.pop_back();
+      visit(place);
+    }
+    return std::move(captured_);
+  }
+
+  bool wanted(const Node& node) const {
+    return options_.targets.empty() || (node.sweep == id_ && entries_[node.place].wanted);
+  }
+
+  static thread_local Sweep* current;
+
+ private:
+  struct Entry {
+    Node* node;
+    std::uint64_t outer_sweep;
+    std::uint32_t outer_place;
+    std::int32_t pending;      ///< consumers that have not delivered yet
+    std::uint32_t first_grad;  ///< place of the output gradients
+    bool wanted;
+    bool queued;
+  };
+
+  void enter(Node* node) {
+    retain(node);
+    entries_.push_back({node, node->sweep, node->place, 0,
+                        static_cast<std::uint32_t>(gradients_.size()), options_.targets.empty(),
+                        false});
+    gradients_.resize(gradients_.size() + node->outputs);
+    node->sweep = id_;
+    node->place = static_cast<std::uint32_t>(entries_.size() - 1);
+  }
+
+  /// Enters every reachable node and counts its consumers.
+  void discover(std::span<const Edge> roots) {
+    for (const Edge& root : roots) {
+      if (root.node->sweep != id_) enter(root.node);
+    }
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      Node& node = *entries_[i].node;
+      for (int k = 0; k < node.inputs; ++k) {
+        Node* next = node.edges()[k].node;
+        if (!next) continue;
+        if (next->sweep != id_) enter(next);
+        ++entries_[next->place].pending;
+      }
+    }
+  }
+
+  /// Follows the edges backwards from the targets: only nodes on the way to one need to run.
+  void mark_wanted() {
+    for (const Edge& target : options_.targets) {
+      if (target.node && target.node->sweep == id_) entries_[target.node->place].wanted = true;
+    }
+    // Breadth-first discovery order is no topological order, so sweep until nothing changes; graphs
+    // are shallow in terms of such passes because consumers are mostly discovered before producers.
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (std::size_t i = entries_.size(); i-- > 0;) {
+        Entry& entry = entries_[i];
+        if (entry.wanted) continue;
+        for (int k = 0; k < entry.node->inputs; ++k) {
+          const Node* next = entry.node->edges()[k].node;
+          if (next && entries_[next->place].wanted) changed = entry.wanted = true;
+        }
+      }
+    }
+  }
+
+  Tensor& gradient_of(const Entry& entry, std::size_t output) {
+    return gradients_[entry.first_grad + output];
+  }
+
+  static void add(Tensor& sum, Tensor gradient) {
+    if (!sum.defined()) {
+      sum = std::move(gradient);
+    } else {
+      sum = facula::add(std::move(sum), gradient);
+    }
+  }
+
+  void enqueue(Entry& entry) {
+    entry.queued = true;
+    ready_.push_back(entry.node->place);
+  }
+
+  void capture(const Entry& entry) {
+    for (std::size_t i = 0; i < options_.targets.size(); ++i) {
+      const Edge& target = options_.targets[i];
+      if (target.node == entry.node) captured_[i] = gradient_of(entry, target.index);
+    }
+  }
+
+  void run_hooks(Entry& entry) {
+    NodeExtras& extras = *entry.node->extras;
+    for (const NodeExtras::GradHook& hook : extras.gradient_hooks) {
+      Tensor& gradient = gradient_of(entry, hook.output);
+      if (!gradient.defined()) continue;
+      if (Tensor replaced = hook.callback(gradient); replaced.defined()) {
+        check<ShapeError>(replaced.sizes() == gradient.sizes(),
+                          "hook on {}: returned a gradient of size {}, expected {}",
+                          entry.node->name(), replaced.sizes().str(), gradient.sizes().str());
+        gradient = std::move(replaced);
+      }
+    }
+    for (std::size_t i = 0; i < extras.retained_outputs.size(); ++i) {
+      const Tensor& gradient = gradient_of(entry, extras.retained_outputs[i]);
+      if (!gradient.defined()) continue;
+      Tensor& kept = extras.retained[i];
+      kept = kept.defined() ? kept + gradient : gradient;
+    }
+  }
+
+  void visit(std::uint32_t place) {
+    Node& node = *entries_[place].node;
+    if (node.extras) [[unlikely]] run_hooks(entries_[place]);
+    if (!options_.targets.empty()) [[unlikely]] capture(entries_[place]);
+    const bool accumulates = node.kind == &kAccumulateKind;
+    const bool skip = !entries_[place].wanted || (accumulates && !options_.targets.empty());
+    SmallVector<Tensor, 4> produced(node.inputs);
+    if (!skip && reached(entries_[place])) {
+      // Gradients move out of the table: rules may nest a pass that grows other tables, and memory
+      // goes as soon as it has been used.
+      SmallVector<Tensor, 2> received(node.outputs);
+      for (int i = 0; i < node.outputs; ++i) {
+        received[i] = std::move(gradient_of(entries_[place], i));
+      }
+      node.kind->apply(node, received.data(), produced.data());
+      if (runtime::tl_mode & runtime::kAnomaly) [[unlikely]] check_gradients(node, produced.data());
+    } else {
+      for (int i = 0; i < node.outputs; ++i) gradient_of(entries_[place], i) = Tensor();
+    }
+    if (!options_.retain_graph && !accumulates) release_saved(node);
+    for (int k = 0; k < node.inputs; ++k) {
+      const Edge& edge = node.edges()[k];
+      if (!edge.node) continue;
+      Entry& next = entries_[edge.node->place];
+      if (produced[k].defined()) add(gradient_of(next, edge.index), std::move(produced[k]));
+      if (--next.pending == 0) enqueue(next);
+    }
+  }
+
+  /// False if no gradient arrived: a path that ended in a rule without a gradient.
+  bool reached(const Entry& entry) {
+    for (int i = 0; i < entry.node->outputs; ++i) {
+      if (gradient_of(entry, i).defined()) return true;
+    }
+    return false;
+  }
+
+  static std::atomic<std::uint64_t> counter;
+
+  std::uint64_t id_;
+  const BackwardOptions& options_;
+  Sweep* outer_;
+  std::vector<Entry> entries_;
+  std::vector<Tensor> gradients_;
+  std::vector<std::uint32_t> ready_;
+  std::vector<Tensor> captured_;
+};
+
+thread_local Sweep* Sweep::current = nullptr;
+std::atomic<std::uint64_t> Sweep::counter = 0;
+
+void accumulate(Node& node, Tensor* output_gradients, Tensor*) {
+  Accumulator& state = accumulator(node);
+  if (!state.variable) return;  // the leaf is gone, and its gradient with it
+  const TensorImpl& variable = *state.variable;
+  Tensor incoming = std::move(output_gradients[0]);
+  check<ShapeError>(incoming.sizes() == variable.size_list(),
+                    "backward: a gradient of size {} arrived at a leaf of size {}",
+                    incoming.sizes().str(), variable.size_list().str());
+  if (incoming.dtype() != variable.dtype) incoming = incoming.to(variable.dtype);
+  const bool recording = !(runtime::tl_mode & runtime::kNoGrad);
+  Tensor gradient = Tensor::adopt(std::exchange(state.gradient, nullptr));
+  if (state.fixed_buffer) {
+    state.empty ? gradient.copy_(incoming) : gradient.copy_(gradient + incoming);
+    state.empty = false;
+  } else if (!gradient.defined()) {
+    // Optimizers walk parameter and gradient side by side: give the gradient the same strides, and
+    // memory of its own unless it is already nobody else's.
+    const TensorImpl& impl = *incoming.impl();
+    const bool own = impl.references == 1 && impl.storage && impl.storage->unique() &&
+                     impl.stride_list() == variable.stride_list();
+    if (own || recording) {
+      gradient = std::move(incoming);
+    } else {
+      gradient = is_dense(variable) ? new_strided(variable.size_list(), variable.stride_list(),
+                                                  variable.dtype, variable.device)
+                                    : empty_like(incoming);
+      gradient.copy_(incoming);
+    }
+  } else if (recording) {
+    gradient = gradient + incoming;
+  } else {
+    gradient.add_(incoming);
+  }
+  state.gradient = gradient.leak();
+  if (node.extras) {
+    __atomic_fetch_add(&state.variable->references, 1, __ATOMIC_RELAXED);
+    const Tensor leaf = Tensor::adopt(state.variable);
+    for (const auto& hook : node.extras->accumulation_hooks) hook.callback(leaf);
+  }
+}
+
+void destroy_accumulator(Node& node) noexcept {
+  Tensor::adopt(std::exchange(accumulator(node).gradient, nullptr));
+}
+
+}  // namespace
+
+const NodeKind kAccumulateKind = {"accumulate_grad", accumulate, destroy_accumulator};
+
+bool wanted_in_sweep(const Node& node) { return !Sweep::current || Sweep::current->wanted(node); }
+
+std::vector<Tensor> run_backward(std::span<const Edge> roots, std::vector<Tensor> gradients,
+                                 const BackwardOptions& options) {
+  const std::uint32_t set = options.create_graph ? 0u : runtime::kNoGrad;
+  const std::uint32_t clear = options.create_graph ? runtime::kNoGrad : 0u;
+  const ModeGuard mode(set, clear);
+  Sweep sweep(options);
+  return sweep.run(roots, std::move(gradients));
+}
+
+}  // namespace facula::autograd

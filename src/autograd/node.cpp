@@ -1,0 +1,110 @@
+#include "autograd/node.h"
+
+#include <cstring>
+
+#include "base/check.h"
+#include "core/host_allocator.h"
+
+namespace facula::autograd {
+namespace {
+
+void drop(TensorImpl*& tensor) noexcept {
+  if (tensor) Tensor::adopt(std::exchange(tensor, nullptr));
+}
+
+// Nodes whose last reference is gone while another node is being destroyed. Working through the list
+// instead of recursing keeps long chains from exhausting the stack.
+thread_local constinit Node* doomed [[gnu::tls_model("initial-exec")]] = nullptr;
+thread_local constinit bool destroying [[gnu::tls_model("initial-exec")]] = false;
+
+void destroy_one(Node* node) noexcept {
+  release_saved(*node);
+  if (node->kind->destroy) node->kind->destroy(*node);
+  for (int i = 0; i < node->inputs; ++i) {
+    if (Node* next = node->edges()[i].node) release(next);
+  }
+  delete node->extras;
+  host_free(node, node->bytes);
+}
+
+}  // namespace
+
+Node* new_node(const NodeKind& kind, std::size_t inputs, std::size_t outputs, std::size_t saved,
+               std::size_t shapes, std::size_t attr_bytes) {
+  const std::size_t bytes = sizeof(Node) + inputs * sizeof(Edge) +
+                            (saved + shapes) * sizeof(SavedTensor) + attr_bytes;
+  Node* node = new (host_allocate(bytes)) Node;
+  node->inputs = static_cast<std::uint16_t>(inputs);
+  node->outputs = static_cast<std::uint16_t>(outputs);
+  node->saved = static_cast<std::uint16_t>(saved);
+  node->shapes = static_cast<std::uint16_t>(shapes);
+  node->attr_bytes = static_cast<std::uint16_t>(attr_bytes);
+  node->kind = &kind;
+  node->bytes = static_cast<std::uint32_t>(bytes);
+  std::memset(static_cast<void*>(node + 1), 0, bytes - sizeof(Node));
+  return node;
+}
+
+void release_saved(Node& node) noexcept {
+  node.released = true;
+  for (int i = 0; i < node.saved + node.shapes; ++i) drop(node.slots()[i].tensor);
+}
+
+void release(Node* node) noexcept {
+  if (__atomic_load_n(&node->references, __ATOMIC_ACQUIRE) != 1 &&
+      __atomic_fetch_sub(&node->references, 1, __ATOMIC_ACQ_REL) != 1) {
+    return;
+  }
+  // The sweep field is free once nobody refers to the node: it links the list.
+  node->sweep = reinterpret_cast<std::uint64_t>(doomed);
+  doomed = node;
+  if (destroying) return;
+  destroying = true;
+  while (doomed) {
+    Node* next = doomed;
+    doomed = reinterpret_cast<Node*>(next->sweep);
+    destroy_one(next);
+  }
+  destroying = false;
+}
+
+Edge edge_of(const Tensor& tensor) {
+  if (!tensor.defined()) return {};
+  TensorImpl& impl = *tensor.impl();
+  if (!impl.requires_grad()) return {};
+  return {impl.node ? impl.node : accumulator_of(impl), impl.output_index};
+}
+
+void set_history(Tensor& output, Node* node, std::size_t index) {
+  TensorImpl& impl = *output.impl();
+  if (impl.node) release(impl.node);
+  retain(node);
+  impl.node = node;
+  impl.output_index = static_cast<std::uint8_t>(index);
+  impl.set(TensorImpl::kRequiresGrad);
+  impl.set(TensorImpl::kIsLeafVariable, false);
+}
+
+NodeExtras& extras_of(Node& node) {
+  if (!node.extras) node.extras = new NodeExtras;
+  return *node.extras;
+}
+
+// --- Accumulators of leaves ----------------------------------------------------------------------
+
+Accumulator& accumulator(Node& node) { return *static_cast<Accumulator*>(node.attrs()); }
+
+Node* accumulator_of(TensorImpl& leaf) {
+  if (!leaf.node) {
+    Node* node = new_node(kAccumulateKind, 0, 1, 0, 0, sizeof(Accumulator));
+    accumulator(*node).variable = &leaf;
+    leaf.node = node;
+    leaf.output_index = 0;
+    leaf.set(TensorImpl::kIsLeafVariable);
+  }
+  return leaf.node;
+}
+
+void forget_variable(Node* node) noexcept { accumulator(*node).variable = nullptr; }
+
+}  // namespace facula::autograd

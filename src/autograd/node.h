@@ -1,0 +1,113 @@
+// The tape: one node per recorded call.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <facula/tensor.h>
+
+#include "core/tensor_impl.h"
+#include "runtime/op_registry.h"
+
+namespace facula::autograd {
+
+struct Node;
+
+/// Where the gradient of an input flows: output `index` of `node`. Null: nowhere.
+struct Edge {
+  Node* node = nullptr;
+  std::uint32_t index = 0;
+};
+
+/// A tensor kept for backward and the write count it had then.
+struct SavedTensor {
+  TensorImpl* tensor = nullptr;
+  std::uint32_t version = 0;
+};
+
+/// Rare additions to a node.
+struct NodeExtras;
+
+/// What kinds of node do differently.
+struct NodeKind {
+  const char* name;
+  /// Computes the gradients of the inputs from those of the outputs.
+  void (*apply)(Node& node, Tensor* output_gradients, Tensor* input_gradients);
+  /// Destroys what follows the node's slots; may be null.
+  void (*destroy)(Node& node) noexcept;
+};
+
+/// A recorded call: header, then `inputs` edges, `saved` slots, `shapes` slots and the attributes.
+struct Node {
+  std::int32_t references = 1;
+  std::uint16_t inputs = 0;
+  std::uint16_t outputs = 0;
+  std::uint16_t saved = 0;   ///< slots of the op's save plan
+  std::uint16_t shapes = 0;  ///< shapes of the inputs where they were broadcast: 0 or `inputs`
+  std::uint16_t attr_bytes = 0;
+  bool released = false;  ///< saved tensors are gone: backward has run
+  const NodeKind* kind = nullptr;
+  const Op* op = nullptr;  ///< null for nodes that are no op
+  /// The sweep that visited the node last, and its place in that sweep's table.
+  std::uint64_t sweep = 0;
+  std::uint32_t place = 0;
+  std::uint32_t bytes = 0;  ///< of the whole allocation
+  NodeExtras* extras = nullptr;
+
+  Edge* edges() { return reinterpret_cast<Edge*>(this + 1); }
+  SavedTensor* slots() { return reinterpret_cast<SavedTensor*>(edges() + inputs); }
+  SavedTensor* shape_slots() { return slots() + saved; }
+  void* attrs() { return shape_slots() + shapes; }
+  const char* name() const { return op ? op->name : kind->name; }
+};
+
+/// Allocates a node with zeroed slots and `attr_bytes` bytes behind them.
+Node* new_node(const NodeKind& kind, std::size_t inputs, std::size_t outputs, std::size_t saved,
+               std::size_t shapes, std::size_t attr_bytes);
+inline void retain(Node* node) noexcept {
+  __atomic_fetch_add(&node->references, 1, __ATOMIC_RELAXED);
+}
+/// Gives up what the node keeps for backward.
+void release_saved(Node& node) noexcept;
+
+/// The edge along which the gradient of `tensor` flows; null if it needs none.
+Edge edge_of(const Tensor& tensor);
+/// The node accumulating a leaf's gradient, made on first use.
+Node* accumulator_of(TensorImpl& leaf);
+
+/// Makes `output` the result `index` of `node`.
+void set_history(Tensor& output, Node* node, std::size_t index);
+
+/// Writable history of a tensor, made on demand: hooks and retained gradients hang on the node.
+struct NodeExtras {
+  struct GradHook {
+    std::int64_t id;
+    std::uint32_t output;
+    std::function<Tensor(const Tensor&)> callback;
+  };
+  struct AccumulationHook {
+    std::int64_t id;
+    std::function<void(const Tensor&)> callback;
+  };
+  std::vector<GradHook> gradient_hooks;
+  std::vector<AccumulationHook> accumulation_hooks;
+  std::vector<std::uint32_t> retained_outputs;
+  std::vector<Tensor> retained;  ///< gradients of `retained_outputs`
+  std::string origin;            ///< anomaly mode: module path and backtrace of the forward call
+};
+NodeExtras& extras_of(Node& node);
+
+/// State of a leaf's accumulator node, found behind its slots.
+struct Accumulator {
+  TensorImpl* variable;  ///< not owned; null once the leaf is gone
+  TensorImpl* gradient;  ///< owned
+  bool fixed_buffer;     ///< `gradient` is memory assigned by the user: write into it
+  bool empty;            ///< a fixed buffer without a gradient in it yet
+};
+Accumulator& accumulator(Node& node);
+extern const NodeKind kAccumulateKind;
+extern const NodeKind kOpKind;
+
+}  // namespace facula::autograd

@@ -1,0 +1,300 @@
+#include "core/host_allocator.h"
+
+#include <malloc.h>
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdlib>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "base/cpu_info.h"
+#include "base/env.h"
+
+namespace facula {
+namespace detail {
+namespace {
+
+constexpr size_t kAlignment = 64;
+constexpr size_t kMapThreshold = size_t{1} << 20;   // from here on, blocks are mappings of their own
+constexpr size_t kHugeThreshold = size_t{4} << 20;  // and from here on, backed by huge pages
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr int kMaxSizeBits = 47;  // user space of x86-64
+constexpr size_t kMaxBytes = size_t{1} << kMaxSizeBits;
+constexpr int kFirstBits = 12;  // the first class begins above 4096 bytes
+constexpr int kClasses = (kMaxSizeBits - kFirstBits) * 8;
+
+struct SizeClass {
+  int index;
+  size_t bytes;
+};
+
+/// Four classes per power of two, and eight from 1 MiB on, where a step is more memory than a class
+/// costs. So a block is at most 25 % or 12.5 % larger than the request. `bytes` in (4096, kMaxBytes].
+SizeClass size_class_of(size_t bytes) {
+  const int power = std::bit_width(bytes - 1) - 1;  // 2^power < bytes <= 2^(power + 1)
+  const int shift = power - (power < 20 ? 2 : 3);
+  const size_t base = size_t{1} << power;
+  const size_t step = (bytes - 1 - base) >> shift;
+  return {(power - kFirstBits) * 8 + static_cast<int>(step), base + ((step + 1) << shift)};
+}
+
+std::string human(int64_t bytes) {
+  const auto value = static_cast<double>(bytes);
+  if (bytes >= int64_t{1} << 30) return fmt::format("{:.2f} GiB", value / (1 << 30));
+  if (bytes >= int64_t{1} << 20) return fmt::format("{:.1f} MiB", value / (1 << 20));
+  return fmt::format("{} bytes", bytes);
+}
+
+/// A mapping aligned to huge pages: mapped with slack, which is returned at both ends.
+void* map_huge(size_t bytes) {
+  const size_t mapped_bytes = bytes + kHugePage;
+  void* mapped =
+      mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (mapped == MAP_FAILED) return nullptr;
+  auto* begin = static_cast<std::byte*>(mapped);
+  const size_t head = -reinterpret_cast<uintptr_t>(begin) & (kHugePage - 1);
+  if (head != 0) munmap(begin, head);
+  if (head != kHugePage) munmap(begin + head + bytes, kHugePage - head);
+  // First touch by huge pages is ten times cheaper. Refusal (no such kernel option) does no harm.
+  madvise(begin + head, bytes, MADV_HUGEPAGE);
+  return begin + head;
+}
+
+void* system_allocate(size_t bytes) {
+  if (bytes < kMapThreshold) return std::aligned_alloc(kAlignment, bytes);
+  if (bytes >= kHugeThreshold) return map_huge(bytes);
+  void* block = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  return block == MAP_FAILED ? nullptr : block;
+}
+
+void system_free(void* block, size_t bytes) {
+  unpoison(block, bytes);
+  if (bytes < kMapThreshold) {
+    std::free(block);
+  } else {
+    munmap(block, bytes);
+  }
+}
+
+int64_t default_cap() {
+  if (const auto mebibytes = base::env_int("FACULA_HOST_MEMORY_CAP", 1, kMaxBytes >> 20)) {
+    return *mebibytes << 20;
+  }
+  return base::usable_memory_bytes() / 10 * 8;
+}
+
+class HostAllocator {
+ public:
+  /// Never destroyed: static objects may hold blocks to the very end.
+  static HostAllocator& instance() {
+    static HostAllocator* const allocator = new HostAllocator;
+    return *allocator;
+  }
+
+  void* allocate(size_t request) {
+    check<ValueError>(request <= size_t{INT64_MAX},
+                      "host_allocate: {} bytes is no size (as a signed number: {}); a dimension is "
+                      "negative, or the product of all overflowed", request,
+                      static_cast<int64_t>(request));
+    const std::lock_guard lock(mutex_);
+    if (request > kMaxBytes) fail_out_of_memory(request);
+    const SizeClass size_class = size_class_of(request);
+    std::vector<CachedBlock>& cache = caches_[size_class.index];
+    void* block = nullptr;
+    if (!cache.empty()) {
+      block = cache.back().memory;
+      cache.pop_back();
+      cached_ -= static_cast<int64_t>(size_class.bytes);
+      ++stats_.cache_hits;
+    } else {
+      block = obtain(size_class.bytes, request);
+    }
+    ++stats_.allocations;
+    stats_.allocated_bytes += static_cast<int64_t>(size_class.bytes);
+    update_peaks();
+    unpoison(block, request);
+    return block;
+  }
+
+  void free(void* block, size_t request) noexcept {
+    const SizeClass size_class = size_class_of(request);
+    poison(block, size_class.bytes);
+    const std::lock_guard lock(mutex_);
+    stats_.allocated_bytes -= static_cast<int64_t>(size_class.bytes);
+    try {
+      caches_[size_class.index].push_back({block, ++clock_, size_class.bytes});
+    } catch (const std::bad_alloc&) {
+      system_free(block, size_class.bytes);
+      stats_.reserved_bytes -= static_cast<int64_t>(size_class.bytes);
+      return;
+    }
+    cached_ += static_cast<int64_t>(size_class.bytes);
+  }
+
+  void* allocate_slab() {
+    const std::lock_guard lock(mutex_);
+    slabs_.push_back(nullptr);
+    try {
+      slabs_.back() = obtain(kMagazineBytes, kMagazineBytes);
+    } catch (...) {
+      slabs_.pop_back();
+      throw;
+    }
+    small_allocated_ = small_block_stats().allocated_bytes;
+    update_peaks();
+    return slabs_.back();
+  }
+
+  cpu::MemoryStats stats() {
+    const std::lock_guard lock(mutex_);
+    const SmallBlockStats small = small_block_stats();
+    small_allocated_ = small.allocated_bytes;
+    update_peaks();
+    cpu::MemoryStats stats = stats_;
+    stats.allocated_bytes += small.allocated_bytes;
+    stats.allocations += small.allocations;
+    // Each slab was asked for by one small allocation; all others found a block.
+    stats.cache_hits += small.allocations - static_cast<int64_t>(slabs_.size());
+    return stats;
+  }
+
+  void reset_peaks() {
+    const std::lock_guard lock(mutex_);
+    small_allocated_ = small_block_stats().allocated_bytes;
+    stats_.peak_allocated_bytes = 0;
+    stats_.peak_reserved_bytes = 0;
+    update_peaks();
+  }
+
+  void empty_cache() {
+    const std::lock_guard lock(mutex_);
+    while (cached_ > 0) release_oldest();
+    malloc_trim(0);  // free() keeps blocks below kMapThreshold
+  }
+
+  int64_t cap() {
+    const std::lock_guard lock(mutex_);
+    return cap_;
+  }
+
+  void set_cap(int64_t bytes) {
+    check<ValueError>(bytes > 0, "set_host_memory_cap: {} bytes; the cap must be positive", bytes);
+    const std::lock_guard lock(mutex_);
+    cap_ = bytes;
+    while (cached_ > 0 && stats_.reserved_bytes > cap_) release_oldest();
+  }
+
+ private:
+  struct CachedBlock {
+    void* memory;
+    uint64_t time;  // of its release, counted in releases
+    size_t bytes;
+  };
+
+  HostAllocator() : cap_(default_cap()) {
+    // A child of fork() must not find these locked by a thread that it lacks.
+    pthread_atfork(
+        [] {
+          instance().mutex_.lock();
+          small_blocks_before_fork();
+        },
+        [] {
+          small_blocks_after_fork_in_parent();
+          instance().mutex_.unlock();
+        },
+        [] {
+          small_blocks_after_fork_in_child();
+          instance().mutex_.unlock();
+        });
+  }
+
+  /// A new block from the system within the cap, for which cached blocks are given up.
+  void* obtain(size_t bytes, size_t request) {
+    const auto size = static_cast<int64_t>(bytes);
+    while (cached_ > 0 && stats_.reserved_bytes + size > cap_) release_oldest();
+    if (stats_.reserved_bytes + size > cap_) fail_out_of_memory(request);
+    void* block = system_allocate(bytes);
+    if (block == nullptr) {
+      while (cached_ > 0) release_oldest();
+      block = system_allocate(bytes);
+      if (block == nullptr) fail_out_of_memory(request);
+    }
+    ++stats_.system_allocations;
+    stats_.reserved_bytes += size;
+    poison(block, bytes);
+    return block;
+  }
+
+  void release_oldest() noexcept {
+    // Blocks are pushed and popped at the back, so each class has its oldest in front.
+    std::vector<CachedBlock>* oldest = nullptr;
+    for (std::vector<CachedBlock>& cache : caches_) {
+      if (cache.empty()) continue;
+      if (oldest == nullptr || cache.front().time < oldest->front().time) oldest = &cache;
+    }
+    const CachedBlock block = oldest->front();
+    oldest->erase(oldest->begin());
+    system_free(block.memory, block.bytes);
+    cached_ -= static_cast<int64_t>(block.bytes);
+    stats_.reserved_bytes -= static_cast<int64_t>(block.bytes);
+  }
+
+  void update_peaks() noexcept {
+    stats_.peak_allocated_bytes =
+        std::max(stats_.peak_allocated_bytes, stats_.allocated_bytes + small_allocated_);
+    stats_.peak_reserved_bytes = std::max(stats_.peak_reserved_bytes, stats_.reserved_bytes);
+  }
+
+  [[noreturn]] void fail_out_of_memory(size_t request) {
+    fail<OutOfMemory>(
+        "host memory: no room for a block of {} ({} bytes). In use: {}; cached: {}; cap: {}. Use a "
+        "smaller batch, release tensors, or, if the machine has more memory, raise the cap "
+        "(FACULA_HOST_MEMORY_CAP, in MiB)",
+        human(static_cast<int64_t>(request)), request,
+        human(stats_.reserved_bytes - cached_), human(cached_), human(cap_));
+  }
+
+  std::mutex mutex_;
+  // Large blocks only, but for reserved_bytes, system_allocations and the peaks.
+  cpu::MemoryStats stats_;
+  int64_t small_allocated_ = 0;  // small blocks in use when last looked at
+  int64_t cached_ = 0;
+  int64_t cap_;
+  uint64_t clock_ = 0;
+  std::array<std::vector<CachedBlock>, kClasses> caches_;
+  std::vector<void*> slabs_;  // keeps them reachable, so that leak checkers look inside
+};
+
+}  // namespace
+
+void* large_allocate(size_t bytes) { return HostAllocator::instance().allocate(bytes); }
+
+void large_free(void* block, size_t bytes) noexcept {
+  HostAllocator::instance().free(block, bytes);
+}
+
+void* allocate_slab() { return HostAllocator::instance().allocate_slab(); }
+
+}  // namespace detail
+
+int64_t host_memory_cap() { return detail::HostAllocator::instance().cap(); }
+
+void set_host_memory_cap(int64_t bytes) { detail::HostAllocator::instance().set_cap(bytes); }
+
+namespace cpu {
+
+MemoryStats memory_stats() { return detail::HostAllocator::instance().stats(); }
+int64_t memory_allocated() { return memory_stats().allocated_bytes; }
+int64_t memory_reserved() { return memory_stats().reserved_bytes; }
+int64_t max_memory_allocated() { return memory_stats().peak_allocated_bytes; }
+void reset_peak_memory_stats() { detail::HostAllocator::instance().reset_peaks(); }
+void empty_cache() { detail::HostAllocator::instance().empty_cache(); }
+
+}  // namespace cpu
+}  // namespace facula

@@ -1,0 +1,41 @@
+// Caching allocator of host memory. Statistics are public: <facula/memory.h>.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include <facula/export.h>
+#include <facula/memory.h>
+
+#include "core/free_list.h"
+
+namespace facula {
+
+namespace detail {
+FACULA_API void* large_allocate(size_t bytes);
+FACULA_API void large_free(void* block, size_t bytes) noexcept;
+
+/// kMagazineBytes for the small blocks' pool, which never returns them.
+void* allocate_slab();
+}  // namespace detail
+
+/// Uninitialised memory for `bytes` bytes (0 allowed), aligned to 64 bytes, from 2 MiB on to pages.
+/// Throws OutOfMemory, or ValueError for a size beyond 2^63, that is a negative or overflowed one.
+inline void* host_allocate(size_t bytes) {
+  return bytes <= kSmallBlockLimit ? small_allocate(bytes) : detail::large_allocate(bytes);
+}
+
+/// Returns a block of host_allocate; `bytes` must be the size it was requested with. A null block is
+/// ignored. Any thread may free.
+inline void host_free(void* block, size_t bytes) noexcept {
+  if (block == nullptr) return;
+  bytes <= kSmallBlockLimit ? small_free(block, bytes) : detail::large_free(block, bytes);
+}
+
+/// The most memory the allocator may hold, in bytes: FACULA_HOST_MEMORY_CAP (in MiB) or 80 % of the
+/// memory this process may use.
+FACULA_API int64_t host_memory_cap();
+/// Changes the cap; blocks in use stay valid even if they exceed it.
+FACULA_API void set_host_memory_cap(int64_t bytes);
+
+}  // namespace facula

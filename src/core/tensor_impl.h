@@ -1,0 +1,92 @@
+// What a tensor handle points to.
+#pragma once
+
+#include <facula/tensor.h>
+
+#include "core/free_list.h"
+#include "core/storage.h"
+
+namespace facula {
+
+namespace autograd {
+struct Node;
+/// Drops one reference to a node of the tape. Defined by the autograd layer.
+void release(Node* node) noexcept;
+/// Tells a leaf's gradient accumulator that its tensor is gone.
+void forget_variable(Node* accumulator) noexcept;
+}  // namespace autograd
+
+/// Shape, layout and place of a tensor. 256 bytes, recycled through the thread's free list.
+struct TensorImpl : detail::TensorHead {
+  enum Flag : std::uint8_t {
+    kIsContiguous = 1,      ///< row-major without gaps
+    kRequiresGrad = 2,      ///< a leaf to differentiate, or the result of a recorded op
+    kIsLeafVariable = 4,    ///< `node` accumulates this tensor's gradient
+    kIsView = 8,            ///< made by a view op
+    kWrappedNumber = 16,    ///< a C++ number: lowest priority in type promotion
+    kInferenceTensor = 32,  ///< made in InferenceMode
+  };
+
+  DType dtype = kFloat32;
+  std::uint8_t flags = 0;
+  std::uint8_t dim = 0;
+  std::uint8_t output_index = 0;  ///< which output of `node` this is
+  Device device;
+  /// Storage::history when this view was taken.
+  std::uint32_t view_history = 0;
+  std::int64_t numel = 0;
+  std::byte* data = nullptr;  ///< first element; null without memory
+  Storage* storage = nullptr;
+  std::int64_t offset = 0;         ///< of the first element, in elements
+  autograd::Node* node = nullptr;  ///< producer, or gradient accumulator of a leaf
+  void* binding = nullptr;         ///< slot for tracing
+  std::int64_t sizes[kMaxDims];
+  std::int64_t strides[kMaxDims];
+
+  static void* operator new(std::size_t size) { return small_allocate(size); }
+  static void operator delete(void* p, std::size_t size) { small_free(p, size); }
+
+  bool has(Flag flag) const { return flags & flag; }
+  void set(Flag flag, bool on = true) {
+    flags = static_cast<std::uint8_t>(on ? flags | flag : flags & ~flag);
+  }
+  IntList size_list() const { return {sizes, dim}; }
+  IntList stride_list() const { return {strides, dim}; }
+  bool requires_grad() const { return flags & kRequiresGrad; }
+  template <class T>
+  T* typed() const {
+    return reinterpret_cast<T*>(data);
+  }
+
+  /// Sets sizes, strides, numel and the contiguity flag.
+  void set_layout(IntList new_sizes, IntList new_strides);
+};
+static_assert(sizeof(TensorImpl) <= 256);
+
+/// Strides of a dense tensor in the given format (`preserve` counts as contiguous).
+Dims dense_strides(IntList sizes, MemoryFormat format);
+/// Product of sizes. Throws ShapeError for negative sizes or overflow.
+std::int64_t checked_numel(IntList sizes, const char* what);
+
+/// A dense tensor with uninitialised elements.
+Tensor new_tensor(IntList sizes, DType dtype, Device device, MemoryFormat format = kContiguous);
+/// A dense tensor with explicit strides that leave no gaps.
+Tensor new_strided(IntList sizes, IntList strides, DType dtype, Device device);
+/// A tensor over the same elements, without history. `offset` in elements from the storage's start.
+Tensor alias(const TensorImpl& base, IntList sizes, IntList strides, std::int64_t offset);
+/// The same, of equal shape.
+Tensor alias(const TensorImpl& base);
+/// Shape and dtype of `like` without storage: what a gradient rule needs to know of an input.
+Tensor shape_only(const TensorImpl& like);
+/// A new dense contiguous tensor like `like`, which is contiguous itself. The dispatcher's fast path.
+TensorImpl* new_contiguous_like(const TensorImpl& like);
+
+/// True if the elements lie densely in row-major or, for 4-d, channels_last order.
+bool is_contiguous(const TensorImpl& impl, MemoryFormat format);
+/// True if the elements fill their memory range without gaps or overlap, in any order.
+bool is_dense(const TensorImpl& impl);
+
+/// Wraps negative dimensions; throws IndexError naming `op`.
+int wrap_dim(std::int64_t d, int dims, const char* op);
+
+}  // namespace facula

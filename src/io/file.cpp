@@ -1,0 +1,164 @@
+#include "io/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "base/check.h"
+
+namespace facula::io {
+namespace {
+
+std::string_view remedy_for(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+      return "check the path";
+    case EISDIR:
+      return "give the path of a file inside that folder";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+      return "check the permissions of the file and of its folders";
+    case ENOSPC:
+    case EDQUOT:
+      return "free disk space or choose another folder";
+    case EFBIG:
+      return "raise the file size limit (ulimit -f) or write a smaller file";
+    case EMFILE:
+    case ENFILE:
+      return "close other files or raise the limit (ulimit -n)";
+    case ENAMETOOLONG:
+      return "choose a shorter name";
+    case ENOMEM:
+      return "free memory or raise the limit on address space (ulimit -v)";
+    default:
+      return "check the disk and the system log";
+  }
+}
+
+struct stat status_of(const FileDescriptor& file, const std::string& path) {
+  struct stat status;
+  if (::fstat(file.get(), &status) != 0) fail_system("examine", path, errno);
+  return status;
+}
+
+/// Reads up to `size` bytes; fewer only at the end of the file.
+size_t read_fully(const FileDescriptor& file, uint8_t* destination, size_t size,
+                  const std::string& path) {
+  size_t done = 0;
+  while (done < size) {
+    const ssize_t count = ::read(file.get(), destination + done, size - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_system("read", path, errno);
+    if (count == 0) break;
+    done += static_cast<size_t>(count);
+  }
+  return done;
+}
+
+}  // namespace
+
+void fail_system(std::string_view action, const std::string& path, int error) {
+  fail<IoError>("cannot {} '{}': {}; {}", action, path, std::generic_category().message(error),
+                remedy_for(error));
+}
+
+FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)) {}
+
+FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  return *this;
+}
+
+void FileDescriptor::close() {
+  // Not retried on EINTR: Linux releases the descriptor in any case.
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
+}
+
+FileDescriptor open_for_reading(const std::string& path) {
+  // open() would silently stop at an embedded NUL and read some other file.
+  check<IoError>(path.find('\0') == std::string::npos,
+                 "cannot open a path with a NUL character at position {}; check the path",
+                 path.find('\0'));
+  int descriptor;
+  do {
+    descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  } while (descriptor < 0 && errno == EINTR);
+  if (descriptor < 0) fail_system("open", path, errno);
+  return FileDescriptor(descriptor);
+}
+
+void write_all(int descriptor, std::span<const uint8_t> bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_system("write", path, errno);
+    bytes = bytes.subspan(static_cast<size_t>(count));
+  }
+}
+
+MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
+  const FileDescriptor file = open_for_reading(path_);
+  const struct stat status = status_of(file, path_);
+  check<IoError>(S_ISREG(status.st_mode),
+                 "cannot map '{}': not a regular file; give the path of a file on disk", path_);
+  const auto size = static_cast<size_t>(status.st_size);
+  if (size == 0) return;  // mmap refuses empty mappings.
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  if (address == MAP_FAILED) fail_system("map", path_, errno);
+  bytes_ = {static_cast<const uint8_t*>(address), size};
+}
+
+MappedFile::~MappedFile() {
+  if (!bytes_.empty()) ::munmap(const_cast<uint8_t*>(bytes_.data()), bytes_.size());
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : path_(std::move(other.path_)), bytes_(std::exchange(other.bytes_, {})) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(path_, other.path_);
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+std::vector<uint8_t> read_file(const std::string& path, size_t max_bytes) {
+  const FileDescriptor file = open_for_reading(path);
+  const struct stat status = status_of(file, path);
+  if (S_ISDIR(status.st_mode)) fail_system("read", path, EISDIR);
+  const auto size = static_cast<uint64_t>(status.st_size);
+  const auto too_large = [&](uint64_t bytes) {
+    fail<IoError>(
+        "cannot read '{}': it holds {} bytes or more, the limit is {}; check that it is "
+        "the file you mean, or raise the limit",
+        path, bytes, max_bytes);
+  };
+  if (S_ISREG(status.st_mode) && size > max_bytes) too_large(size);
+
+  // The size is only a first guess: pipes report none, and a file may grow while it is read.
+  constexpr size_t kFirstPipeRead = 64 * 1024;
+  std::vector<uint8_t> bytes(size > 0 ? static_cast<size_t>(size)
+                                      : std::min(kFirstPipeRead, max_bytes));
+  size_t used = 0;
+  while (true) {
+    used += read_fully(file, bytes.data() + used, bytes.size() - used, path);
+    if (used < bytes.size()) break;
+    uint8_t beyond;
+    if (read_fully(file, &beyond, 1, path) == 0) break;
+    if (used == max_bytes) too_large(uint64_t{used} + 1);
+    bytes.resize(used + std::min(used, max_bytes - used));
+    bytes[used++] = beyond;
+  }
+  bytes.resize(used);
+  return bytes;
+}
+
+}  // namespace facula::io

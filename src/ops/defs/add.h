@@ -1,0 +1,36 @@
+#pragma once
+
+#include "ops/attrs/add.h"
+#include "ops/schema/elementwise.h"
+
+namespace facula::scalar {
+
+struct add_functor : NumericFunctor {
+  template <class T>
+  FACULA_FN auto operator()(T a, T b) const {
+    return static_cast<T>(a + b);
+  }
+};
+
+}  // namespace facula::scalar
+
+#ifndef FACULA_KERNEL_TU
+namespace facula::ops {
+
+OpDef define_add() {
+  return elementwise<scalar::add_functor>({
+      .signature = "add(Tensor self, Tensor other) -> Tensor",
+      .doc = "self + other with broadcasting and type promotion.  self, other: [*] -> [*].",
+      .gradient = [](GradientContext& g) {
+        if (g.needs(0)) g.set(0, g.grad());
+        if (g.needs(1)) g.set(1, g.grad());
+      },
+      .saves = kSavesNothing,
+      .autocast = Autocast::promote,
+      .samples = [](Samples& s) { s.binary(); },
+      .errors = binary_errors,
+  });
+}
+
+}  // namespace facula::ops
+#endif

@@ -1,0 +1,232 @@
+#include "ops/dynamic.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/check.h"
+
+namespace facula {
+namespace ops {
+
+// --- Conversion of arguments ---------------------------------------------------------------------
+
+namespace {
+
+const char* kind_name(Argument::Kind kind) {
+  switch (kind) {
+    case Argument::Kind::none: return "None";
+    case Argument::Kind::tensor: return "a tensor";
+    case Argument::Kind::tensors: return "a list of tensors";
+    case Argument::Kind::floating: return "a float";
+    case Argument::Kind::integer: return "an int";
+    case Argument::Kind::boolean: return "a bool";
+    case Argument::Kind::integers: return "a list of ints";
+    case Argument::Kind::dtype: return "a dtype";
+    case Argument::Kind::string: return "a string";
+  }
+  return "";
+}
+
+}  // namespace
+
+void DynamicArguments::wrong(std::size_t i, const char* expected) const {
+  fail<ValueError>("{}: argument {} is {}, expected {}", op_, names_[i],
+                   kind_name(values_[i].kind), expected);
+}
+
+const Tensor& DynamicArguments::tensor(std::size_t i) const {
+  if (values_[i].kind != Argument::Kind::tensor) wrong(i, "a tensor");
+  return values_[i].tensor;
+}
+
+const Tensor& DynamicArguments::optional_tensor(std::size_t i) const {
+  return is_none(i) ? values_[i].tensor : tensor(i);
+}
+
+const std::vector<Tensor>& DynamicArguments::tensors(std::size_t i) const {
+  if (values_[i].kind != Argument::Kind::tensors) wrong(i, "a list of tensors");
+  return values_[i].tensors;
+}
+
+double DynamicArguments::floating(std::size_t i) const {
+  const Argument& value = values_[i];
+  if (value.kind == Argument::Kind::floating) return value.floating;
+  if (value.kind == Argument::Kind::integer) return static_cast<double>(value.integer);
+  wrong(i, "a float");
+}
+
+std::int64_t DynamicArguments::integer(std::size_t i) const {
+  if (values_[i].kind != Argument::Kind::integer) wrong(i, "an int");
+  return values_[i].integer;
+}
+
+bool DynamicArguments::boolean(std::size_t i) const {
+  if (values_[i].kind != Argument::Kind::boolean) wrong(i, "a bool");
+  return values_[i].integer != 0;
+}
+
+const std::vector<std::int64_t>& DynamicArguments::integers(std::size_t i) const {
+  if (values_[i].kind != Argument::Kind::integers) wrong(i, "a list of ints");
+  return values_[i].integers;
+}
+
+DType DynamicArguments::dtype(std::size_t i) const {
+  if (values_[i].kind != Argument::Kind::dtype) wrong(i, "a dtype");
+  return values_[i].dtype;
+}
+
+std::string_view DynamicArguments::string(std::size_t i) const {
+  if (values_[i].kind != Argument::Kind::string) wrong(i, "a string");
+  return values_[i].string;
+}
+
+Scalar DynamicArguments::scalar(std::size_t i) const {
+  const Argument& value = values_[i];
+  switch (value.kind) {
+    case Argument::Kind::floating: return value.floating;
+    case Argument::Kind::integer: return value.integer;
+    case Argument::Kind::boolean: return value.integer != 0;
+    default: wrong(i, "a number");
+  }
+}
+
+std::optional<double> DynamicArguments::optional_floating(std::size_t i) const {
+  return is_none(i) ? std::nullopt : std::optional(floating(i));
+}
+
+std::optional<std::int64_t> DynamicArguments::optional_integer(std::size_t i) const {
+  return is_none(i) ? std::nullopt : std::optional(integer(i));
+}
+
+std::optional<DType> DynamicArguments::optional_dtype(std::size_t i) const {
+  return is_none(i) ? std::nullopt : std::optional(dtype(i));
+}
+
+// --- Signatures ----------------------------------------------------------------------------------
+
+namespace {
+
+struct Parameter {
+  std::string type, name, default_value;
+  bool has_default = false;
+};
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return text;
+}
+
+/// The parameters of a signature line; the generator has checked its form.
+std::vector<Parameter> parameters_of(std::string_view signature) {
+  const std::size_t open = signature.find('('), close = signature.rfind(") ->");
+  const std::string_view list = signature.substr(open + 1, close - open - 1);
+  std::vector<Parameter> parameters;
+  int depth = 0;
+  std::size_t start = 0;
+  for (std::size_t i = 0; i <= list.size(); ++i) {
+    if (i < list.size()) depth += list[i] == '[' ? 1 : list[i] == ']' ? -1 : 0;
+    if (i < list.size() && (list[i] != ',' || depth > 0)) continue;
+    const std::string_view entry = trimmed(list.substr(start, i - start));
+    start = i + 1;
+    if (entry.empty()) continue;
+    const std::size_t space = entry.find(' '), equals = entry.find('=');
+    Parameter parameter;
+    parameter.type = entry.substr(0, space);
+    parameter.name = trimmed(entry.substr(space, equals == entry.npos ? entry.npos : equals - space));
+    parameter.has_default = equals != entry.npos;
+    if (parameter.has_default) parameter.default_value = trimmed(entry.substr(equals + 1));
+    parameters.push_back(std::move(parameter));
+  }
+  return parameters;
+}
+
+std::vector<std::int64_t> parse_integers(std::string_view text) {
+  std::vector<std::int64_t> values;
+  const char* p = text.data();
+  const char* end = p + text.size();
+  while (p < end) {
+    std::int64_t value = 0;
+    const auto result = std::from_chars(p, end, value);
+    if (result.ec == std::errc()) values.push_back(value);
+    p = result.ec == std::errc() ? result.ptr : p + 1;
+  }
+  return values;
+}
+
+Argument default_argument(const Parameter& parameter) {
+  const std::string& text = parameter.default_value;
+  if (text == "None") return {};
+  if (parameter.type.starts_with("bool")) return text == "True";
+  if (parameter.type.starts_with("int[")) return parse_integers(text);
+  if (parameter.type.starts_with("int")) return parse_integers(text).at(0);
+  if (parameter.type.starts_with("str")) return text.substr(1, text.size() - 2);
+  return std::stod(text);
+}
+
+bool is_list(const Parameter& parameter) { return parameter.type.starts_with("int["); }
+
+/// Puts positional, named and default values into signature order.
+DynamicArguments bind(const DynamicOp& op, const std::vector<Argument>& positional,
+                      const NamedArguments& named) {
+  const std::vector<Parameter> parameters = parameters_of(op.signature);
+  check<ValueError>(positional.size() <= parameters.size(),
+                    "{}: {} arguments given, the signature is {}", op.name, positional.size(),
+                    op.signature);
+  std::vector<std::string> names;
+  std::vector<Argument> values(positional);
+  for (const auto& [name, value] : named) {
+    const bool known = std::any_of(parameters.begin(), parameters.end(),
+                                   [&](const Parameter& p) { return p.name == name; });
+    check<ValueError>(known, "{}: no argument is called {}; the signature is {}", op.name, name,
+                      op.signature);
+  }
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const Parameter& parameter = parameters[i];
+    names.push_back(parameter.name);
+    const auto by_name = std::find_if(named.begin(), named.end(), [&](const auto& entry) {
+      return entry.first == parameter.name;
+    });
+    if (i < positional.size()) {
+      check<ValueError>(by_name == named.end(), "{}: argument {} is given twice", op.name,
+                        parameter.name);
+    } else if (by_name != named.end()) {
+      values.push_back(by_name->second);
+    } else {
+      check<ValueError>(parameter.has_default, "{}: argument {} is missing; the signature is {}",
+                        op.name, parameter.name, op.signature);
+      values.push_back(default_argument(parameter));
+    }
+    if (is_list(parameter) && values[i].kind == Argument::Kind::integer) {
+      values[i] = std::vector<std::int64_t>{values[i].integer};
+    }
+  }
+  return {op.name, std::move(names), std::move(values)};
+}
+
+}  // namespace
+
+const DynamicOp* find_dynamic_op(std::string_view name) {
+  const DynamicOp* end = kDynamicOps + kDynamicOpCount;
+  const DynamicOp* found = std::lower_bound(
+      kDynamicOps, end, name,
+      [](const DynamicOp& op, std::string_view wanted) { return op.name < wanted; });
+  return found != end && found->name == name ? found : nullptr;
+}
+
+}  // namespace ops
+
+std::vector<Tensor> call(std::string_view name, const std::vector<Argument>& arguments,
+                         const NamedArguments& named) {
+  const ops::DynamicOp* op = ops::find_dynamic_op(name);
+  check<ValueError>(op != nullptr, "call: there is no op called \"{}\"; see op_names()", name);
+  return op->call(ops::bind(*op, arguments, named));
+}
+
+std::vector<std::string> op_names() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < ops::kDynamicOpCount; ++i) names.push_back(ops::kDynamicOps[i].name);
+  return names;
+}
+
+}  // namespace facula

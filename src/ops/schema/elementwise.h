@@ -1,0 +1,84 @@
+// Elementwise ops: one functor, written once over its scalar type, serves every backend.
+//
+// An op file defines `struct <op>_functor` in namespace facula::scalar, derived from one of the
+// categories below and, if the op has attributes, from ops::<op>_attrs. Its call operator is a
+// template over the scalar type that uses only the vocabulary of ops/schema/scalar.h. Kernel
+// translation units define FACULA_KERNEL_TU and see nothing but the functor.
+#pragma once
+
+#include <facula/dtype.h>
+
+#include "ops/schema/scalar.h"
+
+namespace facula::scalar {
+
+/// Numeric in, same dtype out.
+struct NumericFunctor {
+  static constexpr DTypes dtypes = kNumericTypes;
+  static constexpr bool to_float = false;   ///< integers become the default floating dtype
+  static constexpr bool predicate = false;  ///< the result is bool
+  static constexpr int mask_inputs = 0;     ///< leading inputs that are bool masks
+};
+/// float32/float64; integer inputs are converted first.
+struct FloatingFunctor : NumericFunctor {
+  static constexpr DTypes dtypes = kFloatingTypes;
+  static constexpr bool to_float = true;
+};
+/// Any compute type in, bool out.
+struct PredicateFunctor : NumericFunctor {
+  static constexpr DTypes dtypes = kComputeTypes;
+  static constexpr bool predicate = true;
+};
+
+}  // namespace facula::scalar
+
+#ifndef FACULA_KERNEL_TU
+
+#include <facula/ops.h>
+
+#include "ops/schema/op_def.h"
+
+namespace facula {
+
+/// Shape rule of all elementwise ops: inputs broadcast; the layout of the inputs is kept.
+void infer_elementwise(Infer& infer);
+
+template <class Functor>
+inline constexpr ElementwiseTraits kTraitsOf = {Functor::dtypes, Functor::to_float,
+                                                Functor::predicate, Functor::mask_inputs};
+
+/// What remains to be said of an elementwise op.
+struct ElementwiseSpec {
+  Required<const char*> signature;
+  Required<const char*> doc;
+  Required<Gradient> gradient;
+  Saves saves;
+  Required<Autocast> autocast;
+  Required<SampleRule> samples;
+  Required<ErrorRule> errors;
+};
+
+template <class Functor>
+OpDef elementwise(const ElementwiseSpec& spec) {
+  return {.signature = spec.signature,
+          .doc = spec.doc,
+          .infer = infer_elementwise,
+          .gradient = spec.gradient,
+          .saves = spec.saves,
+          .autocast = spec.autocast,
+          .determinism = Determinism::deterministic,
+          .random = RandomEffect::none,
+          .aliasing = Aliasing::none(),
+          .fusion = Fusion::elementwise,
+          .samples = spec.samples,
+          .errors = spec.errors,
+          .elementwise = &kTraitsOf<Functor>};
+}
+
+/// Error samples of ops that need nothing beyond the common checks of their kind.
+void unary_errors(ErrorSamples& errors);
+void binary_errors(ErrorSamples& errors);
+
+}  // namespace facula
+
+#endif  // FACULA_KERNEL_TU

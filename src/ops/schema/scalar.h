@@ -1,0 +1,140 @@
+// The vocabulary in which every elementwise op is written, once for all devices.
+//
+// A functor is a struct in namespace facula::scalar whose call operator is a template over the
+// scalar type T:
+//
+//   struct SoftplusFn {
+//     double beta, threshold;
+//     template <class T>
+//     FACULA_FN T operator()(T x) const {
+//       T bx = x * K<T>(beta);
+//       T soft = log1p(exp(min(bx, K<T>(threshold)))) / K<T>(beta);
+//       return select(bx > K<T>(threshold), x, soft);
+//     }
+//   };
+//
+// T is float, double, an integer type, bool, or Symbolic (ops/schema/symbolic.h), which records the
+// expression. What a functor may use:
+//
+//   K<T>(c) infinity<T>() quiet_nan<T>()       constants; `x * 2.0` is rejected by Symbolic
+//   + - * / and comparisons, & | ! of masks    no if, ?:, && or ||, so that loops vectorise
+//   select(mask, a, b)                         both sides are evaluated
+//   min max                                    NaN if either is NaN
+//   abs sign copysign fma isnan isinf          prefer a * b + c to fma
+//   floor ceil round trunc sqrt rsqrt          round: half to even
+//   exp exp2 expm1 log log1p log2 log10        at most 2 ulp in float, all special values of C
+//   sin cos tan atan sinh cosh tanh            any finite angle
+//   sigmoid erf erfc pow                       accurate in both tails
+//   fmod remainder floor_divide                remainder has the sign of the divisor
+//   as_int as_float                            bits; plain types only
+//
+// Float results have the same bits on every instruction set and compiler, except for the payload
+// of NaN. Kernel translation units need -O3 -fno-math-errno -fno-trapping-math -ffp-contract=off
+// (and -fwrapv for integers) to vectorise without changing bits; -ffast-math would break both the
+// special values and the rounding. Double uses the C library.
+//
+// int8, int16 and uint8 follow C: arithmetic yields int, so that a product is passed on as T(x *
+// y).
+#pragma once
+
+#include "ops/schema/scalar_base.h"
+#include "ops/schema/scalar_math.h"
+
+namespace facula::scalar {
+
+FACULA_FN double exp(double x) { return ::exp(x); }
+FACULA_FN double exp2(double x) { return ::exp2(x); }
+FACULA_FN double expm1(double x) { return ::expm1(x); }
+FACULA_FN double log(double x) { return ::log(x); }
+FACULA_FN double log1p(double x) { return ::log1p(x); }
+FACULA_FN double log2(double x) { return ::log2(x); }
+FACULA_FN double log10(double x) { return ::log10(x); }
+FACULA_FN double sin(double x) { return ::sin(x); }
+FACULA_FN double cos(double x) { return ::cos(x); }
+FACULA_FN double tan(double x) { return ::tan(x); }
+FACULA_FN double atan(double x) { return ::atan(x); }
+FACULA_FN double sinh(double x) { return ::sinh(x); }
+FACULA_FN double cosh(double x) { return ::cosh(x); }
+FACULA_FN double tanh(double x) { return ::tanh(x); }
+FACULA_FN double erf(double x) { return ::erf(x); }
+FACULA_FN double erfc(double x) { return ::erfc(x); }
+FACULA_FN double pow(double a, double b) { return ::pow(a, b); }
+FACULA_FN double sigmoid(double x) {
+  const double z = ::exp(-abs(x));
+  return select(x < 0.0, z, 1.0) / (1.0 + z);
+}
+
+/// Remainder with the sign of the dividend. The C library's is exact, hence the same everywhere; it
+/// does not vectorise.
+FACULA_FN float fmod(float a, float b) { return ::fmodf(a, b); }
+FACULA_FN double fmod(double a, double b) { return ::fmod(a, b); }
+
+/// Remainder with the sign of the divisor (Python's %, torch.remainder).
+template <Real T>
+FACULA_FN T remainder(T a, T b) {
+  const T rest = fmod(a, b);
+  return select((rest != T(0)) & ((rest < T(0)) != (b < T(0))), rest + b, rest);
+}
+
+/// The quotient that belongs to remainder(), rounded down (torch.floor_divide): computed from
+/// the exact remainder, as a / b may round up to the next integer.
+template <Real T>
+FACULA_FN T floor_divide(T a, T b) {
+  const T rest = fmod(a, b);
+  const bool crosses = (rest != T(0)) & ((rest < T(0)) != (b < T(0)));
+  const T quotient = (a - rest) / b - select(crosses, T(1), T(0));
+  const T down = floor(quotient);
+  const T nearest = down + select(quotient - down > T(0.5), T(1), T(0));
+  const T integral = select(quotient == T(0), copysign(T(0), a / b), nearest);
+  return select(b == T(0), a / b, integral);
+}
+
+// Integers. Division by zero gives 0 (like NumPy) instead of a trap; lowest / -1 wraps.
+namespace detail {
+
+template <Integer T>
+FACULA_FN T truncated_quotient(T a, T b) {
+  if constexpr (std::numeric_limits<T>::is_signed) {
+    const bool minus_one = b == T(-1);
+    const T quotient = a / select((b == T(0)) | minus_one, T(1), b);
+    const T negated = static_cast<T>(uint64_t{0} - static_cast<uint64_t>(a));
+    return select(b == T(0), T(0), select(minus_one, negated, quotient));
+  } else {
+    return select(b == T(0), T(0), static_cast<T>(a / select(b == T(0), T(1), b)));
+  }
+}
+
+}  // namespace detail
+
+template <Integer T>
+FACULA_FN T fmod(T a, T b) {
+  const uint64_t product =
+      static_cast<uint64_t>(detail::truncated_quotient(a, b)) * static_cast<uint64_t>(b);
+  return select(b == T(0), T(0), static_cast<T>(static_cast<uint64_t>(a) - product));
+}
+template <Integer T>
+FACULA_FN T remainder(T a, T b) {
+  const T rest = fmod(a, b);
+  return select((rest != T(0)) & ((rest < T(0)) != (b < T(0))), static_cast<T>(rest + b), rest);
+}
+template <Integer T>
+FACULA_FN T floor_divide(T a, T b) {
+  const T rest = fmod(a, b);
+  const bool crosses = (rest != T(0)) & ((rest < T(0)) != (b < T(0)));
+  return static_cast<T>(detail::truncated_quotient(a, b) - select(crosses, T(1), T(0)));
+}
+/// Wraps on overflow. A negative exponent gives the reciprocal rounded towards zero: 1, -1 or 0.
+template <Integer T>
+FACULA_FN T pow(T a, T b) {
+  const bool odd = (b & T(1)) != T(0);
+  if (b < T(0)) return select(a == T(1), T(1), select(a == T(-1), select(odd, a, T(1)), T(0)));
+  uint64_t power = 1;
+  uint64_t square = static_cast<uint64_t>(a);
+  for (uint64_t e = static_cast<uint64_t>(b); e != 0; e >>= 1) {
+    power *= select((e & 1) != 0, square, uint64_t{1});
+    square *= square;
+  }
+  return static_cast<T>(power);
+}
+
+}  // namespace facula::scalar

@@ -1,0 +1,198 @@
+// Scalars of the op vocabulary, part 1: constants, select, comparison, rounding, fma, bits.
+// Ops include ops/schema/scalar.h, which describes the vocabulary.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+// Everything is inlined by force: kernel translation units are compiled for different instruction
+// sets, and an out-of-line copy from the AVX-512 one must never be linked into the baseline one.
+#if defined(__CUDACC__)
+#define FACULA_FN __host__ __device__ __forceinline__
+#else
+#define FACULA_FN [[gnu::always_inline]] inline
+#endif
+
+// a * b + c must round twice everywhere. GCC needs -ffp-contract=off, nvcc -fmad=false.
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#endif
+
+#if defined(__CUDA_ARCH__) || defined(__aarch64__) || defined(__FMA__)
+#define FACULA_HAS_FMA 1
+#endif
+#if defined(__CUDA_ARCH__) || defined(__SSE4_1__) || !defined(__SSE2__)
+#define FACULA_HAS_ROUNDING 1
+#endif
+
+namespace facula::scalar {
+
+template <class T>
+concept Integer = std::numeric_limits<T>::is_integer;
+template <class T>
+concept Real = std::numeric_limits<T>::is_iec559;
+
+/// The constant `c` as a T. Integers saturate (NaN gives 0), so that clamp(min=-1) means the same
+/// for uint8 as for int64; bool is `c != 0`.
+template <class T>
+FACULA_FN T K(double c) {
+  using Limits = std::numeric_limits<T>;
+  if constexpr (Integer<T> && Limits::digits > 1) {
+    if (c != c) return T(0);
+    if (c <= static_cast<double>(Limits::min())) return Limits::min();
+    if (c >= static_cast<double>(Limits::max())) return Limits::max();
+  }
+  return static_cast<T>(c);
+}
+
+template <class T>
+FACULA_FN T infinity() {
+  return K<T>(std::numeric_limits<double>::infinity());
+}
+template <class T>
+FACULA_FN T quiet_nan() {
+  return K<T>(std::numeric_limits<double>::quiet_NaN());
+}
+
+/// `mask ? a : b`. Both sides are always evaluated.
+template <class T>
+FACULA_FN T select(bool mask, T a, T b) {
+  return mask ? a : b;
+}
+
+// Bits.
+FACULA_FN int32_t as_int(float x) { return __builtin_bit_cast(int32_t, x); }
+FACULA_FN int64_t as_int(double x) { return __builtin_bit_cast(int64_t, x); }
+FACULA_FN float as_float(int32_t bits) { return __builtin_bit_cast(float, bits); }
+FACULA_FN double as_float(int64_t bits) { return __builtin_bit_cast(double, bits); }
+
+// Classification.
+template <Real T>
+FACULA_FN bool isnan(T x) {
+  return x != x;
+}
+template <Integer T>
+FACULA_FN bool isnan(T) {
+  return false;
+}
+FACULA_FN float abs(float x) { return ::fabsf(x); }
+FACULA_FN double abs(double x) { return ::fabs(x); }
+/// The most negative integer is its own absolute value.
+template <Integer T>
+FACULA_FN T abs(T x) {
+  if constexpr (!std::numeric_limits<T>::is_signed) return x;
+  return x < T(0) ? static_cast<T>(uint64_t{0} - static_cast<uint64_t>(x)) : x;
+}
+template <Real T>
+FACULA_FN bool isinf(T x) {
+  return abs(x) == std::numeric_limits<T>::infinity();
+}
+template <Integer T>
+FACULA_FN bool isinf(T) {
+  return false;
+}
+
+/// NaN if either is NaN (like torch.minimum, unlike C's fmin). Of two zeros, the second.
+template <Real T>
+FACULA_FN T min(T a, T b) {
+  return ((a < b) | (a != a)) ? a : b;
+}
+template <Integer T>
+FACULA_FN T min(T a, T b) {
+  return a < b ? a : b;
+}
+/// NaN if either is NaN (like torch.maximum, unlike C's fmax). Of two zeros, the second.
+template <Real T>
+FACULA_FN T max(T a, T b) {
+  return ((a > b) | (a != a)) ? a : b;
+}
+template <Integer T>
+FACULA_FN T max(T a, T b) {
+  return a > b ? a : b;
+}
+
+/// -1, 0 or 1; 0 for NaN and for both zeros (like torch.sign).
+template <class T>
+requires(Real<T> || Integer<T>) FACULA_FN T sign(T x) {
+  return select(x > T(0), T(1), select(x < T(0), static_cast<T>(-1), T(0)));
+}
+
+/// The magnitude of `x` with the sign bit of `s`.
+FACULA_FN float copysign(float x, float s) { return ::copysignf(x, s); }
+FACULA_FN double copysign(double x, double s) { return ::copysign(x, s); }
+
+// Rounding to integers: exact functions, so the two implementations agree bit for bit. SSE2 has no
+// instruction for them; adding and subtracting 2^23 rounds to nearest, ties to even.
+#if defined(FACULA_HAS_ROUNDING)
+FACULA_FN float round(float x) { return ::rintf(x); }
+FACULA_FN float floor(float x) { return ::floorf(x); }
+FACULA_FN float ceil(float x) { return ::ceilf(x); }
+FACULA_FN float trunc(float x) { return ::truncf(x); }
+#else
+FACULA_FN float round(float x) {
+  const float magnitude = abs(x);
+  const float rounded = (magnitude + 0x1p23f) - 0x1p23f;
+  return copysign(select(magnitude < 0x1p23f, rounded, magnitude), x);
+}
+FACULA_FN float floor(float x) {
+  const float nearest = round(x);
+  return nearest - select(nearest > x, 1.0f, 0.0f);
+}
+FACULA_FN float ceil(float x) {
+  const float nearest = round(x);
+  return copysign(nearest + select(nearest < x, 1.0f, 0.0f), x);
+}
+FACULA_FN float trunc(float x) { return copysign(floor(abs(x)), x); }
+#endif
+/// To the nearest integer, ties to even (like torch.round).
+FACULA_FN double round(double x) { return ::rint(x); }
+FACULA_FN double floor(double x) { return ::floor(x); }
+FACULA_FN double ceil(double x) { return ::ceil(x); }
+FACULA_FN double trunc(double x) { return ::trunc(x); }
+template <Integer T>
+FACULA_FN T round(T x) {
+  return x;
+}
+template <Integer T>
+FACULA_FN T floor(T x) {
+  return x;
+}
+template <Integer T>
+FACULA_FN T ceil(T x) {
+  return x;
+}
+template <Integer T>
+FACULA_FN T trunc(T x) {
+  return x;
+}
+
+FACULA_FN float sqrt(float x) { return ::sqrtf(x); }
+FACULA_FN double sqrt(double x) { return ::sqrt(x); }
+FACULA_FN float rsqrt(float x) { return 1.0f / ::sqrtf(x); }
+FACULA_FN double rsqrt(double x) { return 1.0 / ::sqrt(x); }
+
+/// a * b + c rounded once. Without the instruction, the exact sum is rounded to odd in double
+/// (Boldo & Melquiond 2008), after which the rounding to float is as good as a single one. Correct
+/// but several times the cost of `a * b + c`, which is what ops should prefer.
+FACULA_FN float fma(float a, float b, float c) {
+#if defined(FACULA_HAS_FMA)
+  return ::fmaf(a, b, c);
+#else
+  const double product = static_cast<double>(a) * b;  // exact
+  const double sum = product + c;
+  const double part = sum - product;
+  const double error = (product - (sum - part)) + (c - part);  // Knuth's TwoSum: exact
+  const int64_t bits = as_int(sum);
+  const int64_t step = ~bits & 1;  // even mantissas move by one, towards the exact sum
+  const int64_t odd = bits + select((error > 0) == (sum > 0), step, -step);
+  return static_cast<float>(as_float(select(abs(error) > 0, odd, bits)));
+#endif
+}
+FACULA_FN double fma(double a, double b, double c) { return ::fma(a, b, c); }
+template <Integer T>
+FACULA_FN T fma(T a, T b, T c) {
+  return static_cast<T>(a * b + c);
+}
+
+}  // namespace facula::scalar

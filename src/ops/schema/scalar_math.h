@@ -1,0 +1,329 @@
+// Scalars of the op vocabulary, part 2: branch-free float functions of at most 2 ulp.
+//
+// Written for compilers to vectorise and to give the same bits on every instruction set: no tables,
+// no branches, no fma, separate multiplications and additions in a fixed order. The functions that
+// dominate training (exp, log, tanh, erf...) stay in float; the rest, and pow, work in double
+// inside, where vectors are half as long but no trick is needed for the last bit. Coefficients are
+// minimax (Remez) for the relative error on the interval given, rounded to the type. Measured
+// errors: docs/math.md.
+#pragma once
+
+#include "ops/schema/scalar_base.h"
+
+namespace facula::scalar {
+namespace detail {
+
+inline constexpr float kInf = std::numeric_limits<float>::infinity();
+inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+/// The polynomial with coefficients from the highest power down.
+template <class T>
+FACULA_FN T horner(T, T sum) {
+  return sum;
+}
+template <class T, class... C>
+FACULA_FN T horner(T x, T sum, T next, C... rest) {
+  return horner(x, sum * x + next, rest...);
+}
+
+/// x within [low, high], NaN kept: the comparisons are false for NaN, and x stands last. One
+/// instruction each on x86, whereas min and max of the vocabulary need three.
+template <class T>
+FACULA_FN T clamp(T x, T low, T high) {
+  x = high < x ? high : x;
+  return low > x ? low : x;
+}
+
+// Adding 1.5 * 2^23 (2^52 in double) leaves x rounded to an integer in the lowest mantissa bits.
+inline constexpr float kRound = 0x1.8p23f;
+inline constexpr double kRoundDouble = 0x1.8p52;
+
+FACULA_FN float pow2(int32_t k) { return as_float((k + 127) << 23); }
+
+/// p * 2^k for k in [-252, 254], rounded once even where the result is subnormal.
+FACULA_FN float scale(float p, int32_t k) {
+  const int32_t half = k >> 1;
+  return p * pow2(half) * pow2(k - half);
+}
+
+/// x = k * ln2 + r, |r| <= ln2 / 2, for |x| <= 104. `low` is the part of r lost to rounding.
+struct ExpArgument {
+  float r, low;
+  int32_t k;
+};
+FACULA_FN ExpArgument reduce_exp(float x) {
+  const float shifted = x * 1.44269504f + kRound;
+  const float n = shifted - kRound;
+  const float high = x - n * 0.693359375f;  // ln2 in two parts, the first of 9 bits: exact
+  const float low = n * -2.12194440e-4f;
+  const float r = high - low;
+  return {r, (high - r) - low, as_int(shifted) - as_int(kRound)};
+}
+
+/// e^x; within 0.75 instead of 0.95 ulp if the low part of the argument is not dropped.
+template <bool with_low>
+FACULA_FN float exp_sum(float x) {
+  const auto [r, low, k] = reduce_exp(clamp(x, -104.0f, 89.0f));
+  const float q =
+      horner(r, 0.0013814182f, 0.00836892147f, 0.0416684076f, 0.166665196f, 0.49999994f);
+  const float square = q * (r * r);
+  return scale(((with_low ? square + low : square) + r) + 1.0f, k);
+}
+
+/// 2^t within 2^-29 for |t| < 1000.
+FACULA_FN double exp2_double(double t) {
+  const double shifted = t + kRoundDouble;
+  const double r = t - (shifted - kRoundDouble);  // |r| <= 1/2
+  const double p =
+      horner(r, 0.00015345804336776349, 0.001339995884346781, 0.0096184891712818958,
+             0.055503287077469689, 0.24022646887085788, 0.69314720577010036, 1.0000000005547733);
+  const uint64_t exponent = static_cast<uint64_t>(as_int(shifted)) + 1023;
+  return p * as_float(static_cast<int64_t>(exponent << 52));
+}
+
+/// u = m * 2^k with m in [sqrt(1/2), sqrt(2)), for normal positive u.
+struct LogArgument {
+  float m;
+  int32_t k;
+};
+FACULA_FN LogArgument split_log(float u) {
+  const int32_t bits = as_int(u);
+  const int32_t k = (bits - 0x3f3504f3) >> 23;
+  return {as_float(bits - (k << 23)), k};
+}
+
+inline constexpr float kMinNormal = std::numeric_limits<float>::min();
+
+/// log(1 + f) + n * ln2 for 1 + f in [sqrt(1/2), sqrt(2)).
+FACULA_FN float log_sum(float f, float n) {
+  const float s = f * f;
+  const float p = horner(f, 0.0674649477f, -0.116755284f, 0.118881628f, -0.124056116f, 0.142195553f,
+                         -0.166679949f, 0.200021178f, -0.250000089f, 0.333333135f);
+  const float tail = (p * f * s + n * -2.12194440e-4f) - 0.5f * s;
+  return (f + tail) + n * 0.693359375f;
+}
+
+/// The logarithm `y` of x > 0 completed for all x.
+FACULA_FN float log_specials(float x, float y) {
+  const float special = select(x == 0.0f, -kInf, select(x < 0.0f, kNan, x));
+  return select((x > 0.0f) & (x < kInf), y, special);
+}
+
+/// log2(x) within 2^-43 for x > 0; -inf at 0.
+FACULA_FN double log2_double(float x) {
+  const bool subnormal = x < kMinNormal;
+  const auto [m, k] = split_log(select(subnormal, x * 0x1p24f, x));
+  const double n = static_cast<double>(static_cast<float>(k) - select(subnormal, 24.0f, 0.0f));
+  const double z = (static_cast<double>(m) - 1.0) / (static_cast<double>(m) + 1.0);
+  const double s = z * z;  // atanh(z) * 2 / ln2
+  return n + z * horner(s, 0.28291022290544465, 0.31990496617367009, 0.41220927095786208,
+                        0.57707794217185304, 0.96179669411404534, 2.8853900817778495);
+}
+
+/// x = (n + r) * pi/2 with |r| <= 1/2; n modulo 4 matters only.
+struct Quadrant {
+  double r, n;
+};
+
+/// t less its nearest multiple of 4, for products of at most 52 bits: all multiples beyond 2^53.
+FACULA_FN double modulo4(double t) {
+  const double rest = t - ((t + 0x1.8p54) - 0x1.8p54);
+  return select(abs(t) < 0x1p53, rest, 0.0);
+}
+
+/// For every finite x (Payne & Hanek 1983): 2/pi is cut into pieces of 28 bits, so that the
+/// products with the 24 bits of x are exact and lose their multiples of 4 exactly. Five pieces give
+/// 2^-57 and more in the worst case; beyond 2^81 the first two contribute multiples of 4 only.
+FACULA_FN Quadrant reduce_angle(float x) {
+  const double v = x;
+  const bool big = abs(v) >= 0x1p81;
+  const double t0 = modulo4(v * select(big, 0x29fc275p-84, 0xa2f9836p-28));
+  const double t1 = modulo4(v * select(big, 0x7d1f534p-112, 0xe4e4415p-56));
+  const double t2 = modulo4(v * select(big, 0xddc0db6p-140, 0x29fc275p-84));
+  const double t3 = v * select(big, 0x295993cp-168, 0x7d1f534p-112);
+  const double t4 = v * select(big, 0x439041fp-196, 0xddc0db6p-140);
+  const double n = ((t0 + t1 + t2) + kRoundDouble) - kRoundDouble;
+  return {((((t0 - n) + t1) + t2) + t3) + t4, n};
+}
+
+struct SinCos {
+  double sin, cos;
+};
+/// Of r * pi/2, |r| <= 1/2, within 2^-34.
+FACULA_FN SinCos sincos_quadrant(double r) {
+  const double a = r * 1.5707963267948966;
+  const double s = a * a;
+  return {a * horner(s, 2.7170758635205149e-06, -0.00019839169983601752, 0.0083333286622047659,
+                     -0.16666666630155011, 0.99999999999540456),
+          horner(s, 2.4371811844073159e-05, -0.0013886519548266904, 0.041666612905845515,
+                 -0.49999999568038361, 0.99999999994335964)};
+}
+
+FACULA_FN bool is_odd(double n) {
+  const double half = n * 0.5;
+  return (half + kRoundDouble) - kRoundDouble != half;
+}
+
+/// sin((n + r) * pi/2).
+FACULA_FN float sin_quadrant(double r, double n) {
+  const auto [sin, cos] = sincos_quadrant(r);
+  const int64_t quadrant = as_int(n + kRoundDouble);
+  const uint64_t negative = (static_cast<uint64_t>(quadrant) << 62) & (uint64_t{1} << 63);
+  const double y = select(is_odd(n), cos, sin);
+  return static_cast<float>(
+      as_float(static_cast<int64_t>(static_cast<uint64_t>(as_int(y)) ^ negative)));
+}
+
+}  // namespace detail
+
+FACULA_FN float exp(float x) { return detail::exp_sum<false>(x); }
+
+FACULA_FN float exp2(float x) {
+  const float bounded = detail::clamp(x, -151.0f, 128.0f);
+  const float shifted = bounded + detail::kRound;
+  const float r = bounded - (shifted - detail::kRound);  // |r| <= 1/2
+  const float q = detail::horner(r, 0.000153530462f, 0.00133992615f, 0.00961844064f, 0.0555033162f,
+                                 0.240226477f, 0.693147182f);
+  return detail::scale(q * r + 1.0f, as_int(shifted) - as_int(detail::kRound));
+}
+
+FACULA_FN float expm1(float x) {
+  const auto [r, low, k] = detail::reduce_exp(detail::clamp(x, -18.0f, 89.0f));
+  const float q = detail::horner(r, 0.000198459165f, 0.00139409269f, 0.00833338965f, 0.0416663587f,
+                                 0.166666657f, 0.5f);
+  // 2^k * e^r - 1, all halved for k = 128.
+  const float half = detail::pow2(k - 1);
+  const float y = (half * r + (half - 0.5f)) + half * (q * (r * r) + low);
+  return select(abs(x) < 0x1p-24f, x, y * 2.0f);
+}
+
+FACULA_FN float log(float x) {
+  const bool subnormal = x < detail::kMinNormal;
+  const auto [m, k] = detail::split_log(select(subnormal, x * 0x1p24f, x));
+  const float n = static_cast<float>(k) - select(subnormal, 24.0f, 0.0f);
+  return detail::log_specials(x, detail::log_sum(m - 1.0f, n));
+}
+
+FACULA_FN float log1p(float x) {
+  const float u = x + 1.0f;
+  const float lost = x - (u - 1.0f);  // u + lost = 1 + x
+  const auto [m, k] = detail::split_log(u);
+  // lost * 2^-k in two factors, because 2^-128 is no normal float.
+  const float f = (m - 1.0f) + lost * 0x1p-24f * detail::pow2(24 - k);
+  const float y = detail::log_specials(u, detail::log_sum(f, static_cast<float>(k)));
+  return select(abs(x) < 0x1p-24f, x, y);
+}
+
+FACULA_FN float log2(float x) {
+  return detail::log_specials(x, static_cast<float>(detail::log2_double(x)));
+}
+
+FACULA_FN float log10(float x) {
+  const double y = detail::log2_double(x) * 0.3010299956639812;
+  return detail::log_specials(x, static_cast<float>(y));
+}
+
+/// 1 / (1 + e^-x); both tails keep their relative accuracy.
+FACULA_FN float sigmoid(float x) {
+  const double v = detail::clamp(x, -110.0f, 110.0f);
+  return static_cast<float>(1.0 / (1.0 + detail::exp2_double(v * -1.4426950408889634)));
+}
+
+FACULA_FN float tanh(float x) {
+  const float a = abs(x);
+  const float s = x * x;
+  const float p =
+      detail::horner(s, -0.0056973882f, 0.0206325501f, -0.0537378006f, 0.133314207f, -0.333332807f);
+  const float small = p * s * x + x;
+  const float large = 1.0f - 2.0f / (exp(2.0f * detail::clamp(a, 0.0f, 10.0f)) + 1.0f);
+  return copysign(select(a < 0.625f, small, large), x);
+}
+
+FACULA_FN float erf(float x) {
+  const float a = detail::clamp(abs(x), 0.0f, 4.0f);
+  const float s = x * x;
+  // erf(x) / x - 1 on [0, 0.93], log(erfc(x)) on [0.92, 4]
+  const float p = detail::horner(s, 8.3167979e-05f, -0.000813001941f, 0.00519990735f,
+                                 -0.0268589426f, 0.112836875f, -0.376126319f, 0.128379166f);
+  const float q = detail::horner(a, 0.000195935369f, -0.00304320082f, 0.0222268607f, -0.103931487f,
+                                 -0.637182355f, -1.12767553f, -0.000195687739f);
+  return select(a < 0.925f, p * x + x, copysign(1.0f - exp(q), x));
+}
+
+/// 1 - erf(x), accurate down to the smallest subnormal.
+FACULA_FN float erfc(float x) {
+  const double a = abs(static_cast<double>(detail::clamp(x, -5.0f, 10.2f)));
+  const double t = (a - 4.0) / (a + 4.0);  // erfc(a) * exp(a^2) * (1 + 2a) on [0, 10.2]
+  const double p =
+      detail::horner(t, -0.0006397059231691033, -0.0011288281995525079, 0.0050524732200993051,
+                     -0.016021623061953396, 0.037219627801673337, -0.066356194624011156,
+                     0.093721361150535698, -0.10103762371347337, 0.068097847240397108,
+                     0.015379622505571563, -0.1396211311638198, 1.2329951187799599);
+  const double y = detail::exp2_double(a * a * -1.4426950408889634) * p / (1.0 + 2.0 * a);
+  return static_cast<float>(select(x < 0.0f, 2.0 - y, y));
+}
+
+// sin, cos and tan reduce every finite x exactly, huge ones included; NaN for infinities.
+FACULA_FN float sin(float x) {
+  const auto [r, n] = detail::reduce_angle(x);
+  return select(abs(x) < detail::kInf, detail::sin_quadrant(r, n), detail::kNan);
+}
+FACULA_FN float cos(float x) {
+  const auto [r, n] = detail::reduce_angle(x);
+  return select(abs(x) < detail::kInf, detail::sin_quadrant(r, n + 1.0), detail::kNan);
+}
+FACULA_FN float tan(float x) {
+  const auto [r, n] = detail::reduce_angle(x);
+  const auto [sin, cos] = detail::sincos_quadrant(r);
+  const bool odd = detail::is_odd(n);
+  const double y = select(odd, -cos, sin) / select(odd, sin, cos);
+  return select(abs(x) < detail::kInf, static_cast<float>(y), detail::kNan);
+}
+
+FACULA_FN float sinh(float x) {
+  const double v = detail::clamp(x, -100.0f, 100.0f);
+  const double s = v * v;
+  const double small =
+      v * detail::horner(s, 2.8185238456733846e-06, 0.00019835812477276042, 0.0083333525926221549,
+                         0.16666666460255977, 1.0000000000459732);
+  const double e = detail::exp2_double(v * 1.4426950408889634);
+  return static_cast<float>(select(s < 1.0, small, (e - 1.0 / e) * 0.5));
+}
+FACULA_FN float cosh(float x) {
+  const double v = detail::clamp(x, -100.0f, 100.0f);
+  const double e = detail::exp2_double(v * 1.4426950408889634);
+  return static_cast<float>((e + 1.0 / e) * 0.5);
+}
+
+FACULA_FN float atan(float x) {
+  const float a = abs(x);
+  const bool large = a > 1.0f;
+  const float t = select(large, -1.0f, a) / select(large, a, 1.0f);
+  const float s = t * t;
+  const float p =
+      detail::horner(s, -0.00179363729f, 0.0109146833f, -0.0311780069f, 0.0579577722f,
+                     -0.0840346217f, 0.109521903f, -0.142642424f, 0.199985489f, -0.333332986f);
+  const float y = p * s * t + t;
+  return copysign(select(large, 1.57079637f + y, y), x);
+}
+
+/// a to the power b, with all special cases of C's pow.
+FACULA_FN float pow(float a, float b) {
+  const float magnitude = abs(a);
+  const double y = b;
+  const double log2a = select(
+      magnitude < detail::kInf,
+      select(magnitude > 0.0f, detail::log2_double(magnitude), -static_cast<double>(detail::kInf)),
+      static_cast<double>(magnitude));
+  // 1^b and a^0 are 1 even for NaN and infinities.
+  const double t = select((log2a == 0.0) | (y == 0.0), 0.0, y * log2a);
+  const float power = static_cast<float>(detail::exp2_double(detail::clamp(t, -200.0, 200.0)));
+  const float half = b * 0.5f;
+  const bool integer = round(b) == b;
+  const bool odd = integer & (round(half) != half);
+  const bool negative = as_int(a) < 0;
+  const bool invalid = (a < 0.0f) & (magnitude < detail::kInf) & !integer;
+  return select(invalid, detail::kNan, select(negative & odd, -power, power));
+}
+
+}  // namespace facula::scalar

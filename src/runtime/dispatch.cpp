@@ -1,0 +1,173 @@
+#include "runtime/dispatch.h"
+
+#include "base/check.h"
+#include "core/tensor_impl.h"
+#include "runtime/mode.h"
+#include "runtime/verbose.h"
+
+namespace facula::runtime {
+
+thread_local constinit std::uint32_t tl_mode = 0;
+Hooks hooks;
+
+namespace {
+
+Selector* active_selector = nullptr;
+
+/// The device all inputs share. 0-d CPU tensors go along with any device.
+Device common_device(const Call& call) {
+  const Tensor* decisive = nullptr;
+  for (std::uint32_t i = 0; i < call.count; ++i) {
+    const Tensor& tensor = call.in(i);
+    if (!tensor.defined()) continue;
+    if (decisive == nullptr || (decisive->dim() == 0 && decisive->device().is_cpu())) {
+      decisive = &tensor;
+      continue;
+    }
+    const bool floating_scalar = tensor.dim() == 0 && tensor.device().is_cpu();
+    check<DeviceError>(tensor.device() == decisive->device() || floating_scalar,
+                       "{}: inputs are on {} and {}; move them to one device with to()",
+                       call.op.name, decisive->device().str(), tensor.device().str());
+  }
+  return decisive ? decisive->device() : kCPU;
+}
+
+const Implementation& choose(const std::vector<Implementation>& list, const KernelArgs& args,
+                             Device device) {
+  const char* op_name = args.call.op.name;
+  check<DeviceError>(!list.empty(), "{}: not available on {}; move the inputs with to()", op_name,
+                     device.str());
+  if (list.size() == 1 && !list[0].refuse) return list[0];
+  if (tl_mode & kReference) return list.back();
+  if (active_selector) return list[active_selector->select(list, args)];
+  std::string reasons;
+  for (const Implementation& candidate : list) {
+    const Refusal refusal = candidate.refuse ? candidate.refuse(args) : nullptr;
+    if (!refusal) return candidate;
+    reasons += fmt::format("\n  {}: {}", candidate.name, refusal);
+  }
+  fail<ValueError>("{}: no implementation on {} takes this problem:{}", op_name, device.str(),
+                   reasons);
+}
+
+void check_view_is_current(const Tensor& tensor, const char* op_name) {
+  const TensorImpl& impl = *tensor.impl();
+  check<AutogradError>(
+      !impl.has(TensorImpl::kIsView) || impl.view_history == impl.storage->history,
+      "{}: an input is a view of a tensor that was changed in place after the view was taken, so "
+      "its gradient is unknown; take the view again after the in-place operation",
+      op_name);
+}
+
+bool wants_recording(const Call& call) {
+  if (tl_mode & kNoGrad) return false;
+  bool wanted = false;
+  for (std::uint32_t i = 0; i < call.count; ++i) {
+    const Tensor& tensor = call.in(i);
+    if (!tensor.defined() || !tensor.impl()->requires_grad()) continue;
+    check_view_is_current(tensor, call.op.name);
+    wanted = true;
+  }
+  return wanted;
+}
+
+void make_outputs(const Call& call, const SmallVector<OutputSpec, 3>& specs, Device device,
+                  Outputs& outputs) {
+  const bool inference = tl_mode & kInference;
+  for (const OutputSpec& spec : specs) {
+    Tensor output;
+    if (spec.view) {
+      const TensorImpl& base = *call.in(0).impl();
+      output = alias(base, spec.sizes, spec.strides, spec.offset);
+      output.impl()->set(TensorImpl::kIsView);
+      if (base.storage) output.impl()->view_history = base.storage->history;
+    } else {
+      output = new_strided(spec.sizes, spec.strides, spec.dtype, device);
+    }
+    if (inference) output.impl()->set(TensorImpl::kInferenceTensor);
+    outputs.push_back(std::move(output));
+  }
+}
+
+void count_writes(const Call& call) {
+  const std::uint32_t written = call.op.def.aliasing->written();
+  std::size_t place = 0;
+  for (std::size_t argument = 0; argument < call.op.tensor_arguments; ++argument) {
+    const std::size_t entries = call.segments ? call.segments[argument] : 1;
+    for (std::size_t i = 0; i < entries; ++i, ++place) {
+      if (written >> argument & 1 && call.has(place)) {
+        check_in_place(call.in(place), call.op.name);
+        count_write(call.in(place));
+      }
+    }
+  }
+}
+
+void run(const Call& call, Outputs& outputs) {
+  const OpDef& def = call.op.def;
+  const Device device = common_device(call);
+  SmallVector<OutputSpec, 3> specs;
+  Infer infer(call, specs);
+  (*def.infer)(infer);
+  const bool recording = wants_recording(call) && def.gradient->rule();
+  if (def.aliasing->written()) count_writes(call);
+  make_outputs(call, specs, device, outputs);
+  if (!def.aliasing->is_view() && !device.is_null()) {
+    const KernelArgs args{call, outputs.data(), outputs.size()};
+    const Implementation& implementation =
+        choose(implementations(call.op.id, device.type), args, device);
+    if (tl_mode & kVerbose) {
+      run_verbosely(implementation, args);
+    } else {
+      implementation.run(args);
+    }
+  }
+  if (recording) hooks.record(call, outputs);
+}
+
+}  // namespace
+
+void set_selector(Selector* selector) { active_selector = selector; }
+
+void dispatch(const Call& call, Outputs& outputs) {
+  const std::uint32_t mode = tl_mode;
+  if (mode & (kTracing | kAutocast | kProfiling)) [[unlikely]] {
+    if (mode & kTracing && hooks.trace) return hooks.trace(call, outputs);
+    if (mode & kAutocast && hooks.autocast) return hooks.autocast(call, outputs);
+    if (mode & kProfiling && hooks.profile_begin) {
+      hooks.profile_begin(call);
+      run(call, outputs);
+      return hooks.profile_end(call, outputs);
+    }
+  }
+  run(call, outputs);
+}
+
+void dispatch(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs,
+              Outputs& outputs) {
+  dispatch(Call{op(id), inputs.begin(), static_cast<std::uint32_t>(inputs.size()), attrs},
+           outputs);
+}
+
+void check_in_place(const Tensor& written, const char* op_name) {
+  TensorImpl& impl = *written.impl();
+  if (!(tl_mode & kNoGrad)) {
+    check<AutogradError>(
+        !impl.has(TensorImpl::kIsLeafVariable) || !impl.requires_grad(),
+        "{}: a leaf tensor that requires grad is changed in place; wrap the change in NoGradGuard "
+        "or use the out-of-place operation",
+        op_name);
+  }
+  for (int d = 0; d < impl.dim; ++d) {
+    check<ShapeError>(impl.strides[d] != 0 || impl.sizes[d] <= 1,
+                      "{}: several elements of the written tensor of size {} share one memory "
+                      "place (it was expanded); call contiguous() first",
+                      op_name, impl.size_list().str());
+  }
+}
+
+void count_write(const Tensor& written) {
+  if (Storage* storage = written.impl()->storage) ++storage->version;
+}
+
+}  // namespace facula::runtime

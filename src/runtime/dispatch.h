@@ -1,0 +1,59 @@
+// From a call to a kernel.
+#pragma once
+
+#include "ops/op_ids.h"
+#include "ops/schema/call.h"
+#include "runtime/op_registry.h"
+
+namespace facula::runtime {
+
+/// Runs an op: modes, shapes, allocation, choice of implementation, recording.
+void dispatch(const Call& call, Outputs& outputs);
+/// The same for an op without list arguments.
+void dispatch(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs,
+              Outputs& outputs);
+
+/// Elementwise ops take a shortcut where inputs are contiguous, of one shape and dtype.
+Tensor elementwise(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs);
+/// As above; `inputs[0]` is given up by the caller, so its memory holds the result if nobody else
+/// uses it.
+Tensor elementwise_reusing(OpId id, Tensor& first, std::initializer_list<const Tensor*> inputs,
+                           const void* attrs);
+/// Writes the result back into `self`, inputs[0]. Throws where the result does not fit.
+void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs);
+
+/// A number as the 0-d tensor that stands for it in an op call.
+Tensor wrapped_number(Scalar value, const Tensor& partner);
+
+/// Throws AutogradError where a recorded history forbids writing to the tensor in place, ShapeError
+/// where its elements share memory places.
+void check_in_place(const Tensor& written, const char* op);
+/// Counts an in-place write, so that a backward pass needing the old values can tell.
+void count_write(const Tensor& written);
+
+/// How upper layers take part in a call. Set once by their owners.
+struct Hooks {
+  /// Records a differentiable call on the tape.
+  void (*record)(const Call& call, Outputs& outputs) = nullptr;
+  /// Gives `self` the history of `result`, whose elements it now holds.
+  void (*rebase)(const Tensor& self, Tensor& result) = nullptr;
+  /// Takes over a call under kTracing or kAutocast; the mode bits in `handled` are cleared meanwhile.
+  void (*trace)(const Call& call, Outputs& outputs) = nullptr;
+  void (*autocast)(const Call& call, Outputs& outputs) = nullptr;
+  /// Brackets a call under kProfiling.
+  void (*profile_begin)(const Call& call) = nullptr;
+  void (*profile_end)(const Call& call, const Outputs& outputs) = nullptr;
+};
+extern Hooks hooks;
+
+/// Replaces the static order of an implementation list by a measured choice. Returns the index of
+/// the implementation to run.
+class Selector {
+ public:
+  virtual ~Selector() = default;
+  virtual std::size_t select(const std::vector<Implementation>& list, const KernelArgs& args) = 0;
+};
+/// Null restores the static order. The selector must outlive its use.
+void set_selector(Selector* selector);
+
+}  // namespace facula::runtime

@@ -1,0 +1,255 @@
+// Elementwise calls: the fast path, type promotion, reuse of dead operands, in-place variants.
+#include "base/check.h"
+#include "core/tensor_impl.h"
+#include "runtime/dispatch.h"
+#include "runtime/mode.h"
+
+namespace facula::runtime {
+namespace {
+
+constexpr int kMaxInputs = 4;
+/// Larger problems take the general path, which splits them among threads.
+constexpr std::int64_t kSerialLimit = 16384;
+
+/// The loop to run directly, or null where the general path must decide: inputs that differ in
+/// shape, dtype, layout or device, ops whose result has another dtype, slow modes.
+ElementwiseLoop fast_loop(OpId id, std::initializer_list<const Tensor*> inputs) {
+  if (tl_mode & ~kFastModes) return nullptr;
+  const TensorImpl* first = inputs.begin()[0]->impl();
+  if (!first || !first->has(TensorImpl::kIsContiguous) || first->numel > kSerialLimit ||
+      !first->data) {
+    return nullptr;
+  }
+  std::uint8_t flags = first->flags;
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    const TensorImpl* other = inputs.begin()[i]->impl();
+    if (!other || !other->has(TensorImpl::kIsContiguous) || other->dim != first->dim ||
+        other->dtype != first->dtype || other->device != first->device) {
+      return nullptr;
+    }
+    for (int d = 0; d < first->dim; ++d) {
+      if (other->sizes[d] != first->sizes[d]) return nullptr;
+    }
+    flags |= other->flags;
+  }
+  // Recording from views needs their history checked.
+  if ((flags & (TensorImpl::kIsView | TensorImpl::kRequiresGrad)) ==
+      (TensorImpl::kIsView | TensorImpl::kRequiresGrad)) {
+    return nullptr;
+  }
+  if (!first->device.is_cpu() || flags & TensorImpl::kInferenceTensor) return nullptr;
+  return elementwise_loops[static_cast<int>(id)][static_cast<int>(first->dtype)];
+}
+
+bool any_requires_grad(std::initializer_list<const Tensor*> inputs) {
+  std::uint8_t flags = 0;
+  for (const Tensor* input : inputs) flags |= input->impl()->flags;
+  return flags & TensorImpl::kRequiresGrad;
+}
+
+void run_loop(ElementwiseLoop loop, const TensorImpl& out,
+              std::initializer_list<const Tensor*> inputs, const void* attrs) {
+  char* pointers[kMaxInputs + 1];
+  std::int64_t strides[kMaxInputs + 1];
+  pointers[0] = reinterpret_cast<char*>(out.data);
+  strides[0] = static_cast<std::int64_t>(size_of(out.dtype));
+  int place = 1;
+  for (const Tensor* input : inputs) {
+    pointers[place] = reinterpret_cast<char*>(input->impl()->data);
+    strides[place++] = strides[0];
+  }
+  loop(attrs, out.numel, pointers, strides);
+}
+
+[[gnu::noinline]] void record(OpId id, std::initializer_list<const Tensor*> inputs,
+                              const void* attrs, Tensor& output) {
+  Outputs outputs;
+  outputs.push_back(std::move(output));
+  const Call call{op(id), inputs.begin(), static_cast<std::uint32_t>(inputs.size()), attrs};
+  hooks.record(call, outputs);
+  output = std::move(outputs[0]);
+}
+
+// --- General path --------------------------------------------------------------------------------
+
+/// The dtype of a result computed from `inputs`: tensors with dimensions decide, 0-d tensors and
+/// numbers only matter if they belong to a higher category.
+DType promoted_dtype(std::span<const Tensor* const> inputs) {
+  auto category = [](DType dtype) {
+    return facula::is_floating_point(dtype) ? 2 : dtype == kBool ? 0 : 1;
+  };
+  std::optional<DType> by_priority[3];
+  for (const Tensor* input : inputs) {
+    const TensorImpl& impl = *input->impl();
+    const int priority = impl.has(TensorImpl::kWrappedNumber) ? 2 : impl.dim == 0 ? 1 : 0;
+    std::optional<DType>& entry = by_priority[priority];
+    entry = entry ? promote_types(*entry, impl.dtype) : impl.dtype;
+  }
+  std::optional<DType> result;
+  for (int priority = 0; priority < 3; ++priority) {
+    if (!by_priority[priority]) continue;
+    DType dtype = *by_priority[priority];
+    if (priority == 2 && dtype == kFloat64) dtype = get_default_dtype();
+    if (!result) {
+      result = dtype;
+    } else if (category(dtype) > category(*result)) {
+      result = promote_types(dtype, *result);
+    }
+  }
+  return *result;
+}
+
+/// Converts the inputs to the dtype the op computes in. Conversions are recorded, so gradients
+/// return in each input's own dtype.
+void promote(const Op& op, std::initializer_list<const Tensor*> inputs, Tensor* converted) {
+  const ElementwiseTraits& traits = *op.def.elementwise;
+  for (const Tensor* input : inputs) {
+    check<ValueError>(input->defined(), "{}: an input is an undefined tensor", op.name);
+  }
+  for (int i = 0; i < traits.mask_inputs; ++i) {
+    const DType dtype = inputs.begin()[i]->dtype();
+    check<DTypeError>(dtype == kBool, "{}: the condition has dtype {}, expected bool", op.name,
+                      name_of(dtype));
+  }
+  const std::span<const Tensor* const> operands(inputs.begin() + traits.mask_inputs,
+                                                inputs.end());
+  DType dtype = promoted_dtype(operands);
+  if (traits.to_float && !facula::is_floating_point(dtype)) dtype = get_default_dtype();
+  check<DTypeError>(traits.dtypes.contains(dtype),
+                    "{}: inputs of dtype {} are not supported; convert them with to(kFloat32)",
+                    op.name, name_of(dtype));
+  std::size_t i = 0;
+  for (const Tensor* input : inputs) {
+    const bool is_mask = i < traits.mask_inputs;
+    converted[i++] = is_mask || input->dtype() == dtype ? *input : input->to(dtype);
+  }
+}
+
+Tensor general(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs) {
+  const Op& definition = op(id);
+  Tensor converted[kMaxInputs];
+  promote(definition, inputs, converted);
+  const Tensor* pointers[kMaxInputs];
+  for (std::size_t i = 0; i < inputs.size(); ++i) pointers[i] = &converted[i];
+  Outputs outputs;
+  dispatch(Call{definition, pointers, static_cast<std::uint32_t>(inputs.size()), attrs}, outputs);
+  return std::move(outputs[0]);
+}
+
+/// True if an input shares memory with the first one without being the very same elements.
+bool overlaps(std::initializer_list<const Tensor*> inputs) {
+  const TensorImpl& self = *inputs.begin()[0]->impl();
+  for (const Tensor* input : inputs) {
+    const TensorImpl& other = *input->impl();
+    if (other.storage == self.storage && other.data != self.data) return true;
+  }
+  return false;
+}
+
+bool saves_input(const Op& op, int index) {
+  for (const Save& save : op.def.saves) {
+    if (save.kind == Save::Kind::input && save.index == index) return true;
+    if (save.kind == Save::Kind::recomputed_output) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Tensor elementwise(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs) {
+  const ElementwiseLoop loop = fast_loop(id, inputs);
+  if (!loop) [[unlikely]] return general(id, inputs, attrs);
+  Tensor out = Tensor::adopt(new_contiguous_like(*inputs.begin()[0]->impl()));
+  run_loop(loop, *out.impl(), inputs, attrs);
+  if (!(tl_mode & kNoGrad) && any_requires_grad(inputs)) record(id, inputs, attrs, out);
+  return out;
+}
+
+Tensor elementwise_reusing(OpId id, Tensor& first, std::initializer_list<const Tensor*> inputs,
+                           const void* attrs) {
+  // Only the caller's handle knows this tensor and only this tensor its storage: nobody can see
+  // the elements afterwards, a recorded history included, which would hold a reference.
+  TensorImpl* impl = first.impl();
+  const bool dead = impl && impl->references == 1 && impl->storage && impl->storage->unique() &&
+                    !impl->has(TensorImpl::kIsLeafVariable) && impl->data &&
+                    !impl->storage->context && is_dense(*impl) && !(tl_mode & ~kFastModes);
+  if (!dead) return elementwise(id, inputs, attrs);
+  const Op& definition = op(id);
+  const ElementwiseTraits& traits = *definition.def.elementwise;
+  const bool recording = !(tl_mode & kNoGrad) && any_requires_grad(inputs);
+  bool fits = !traits.predicate && traits.mask_inputs == 0 && traits.dtypes.contains(impl->dtype) &&
+              impl->device.is_cpu() && !(recording && saves_input(definition, 0));
+  for (const Tensor* input : inputs) {
+    if (!input->defined()) return elementwise(id, inputs, attrs);
+    const TensorImpl& other = *input->impl();
+    fits &= other.dtype == impl->dtype && other.size_list() == impl->size_list() &&
+            other.stride_list() == impl->stride_list() && other.device == impl->device &&
+            !(other.has(TensorImpl::kIsView) && other.requires_grad());
+  }
+  if (!fits) return elementwise(id, inputs, attrs);
+  Tensor out = alias(*impl);
+  const Call call{definition, inputs.begin(), static_cast<std::uint32_t>(inputs.size()), attrs};
+  const KernelArgs args{call, &out, 1};
+  const Implementation& kernel = implementations(id, DeviceType::cpu)[0];
+  kernel.run(args);
+  if (recording) record(id, inputs, attrs, out);
+  return out;
+}
+
+void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs,
+                          const void* attrs) {
+  const Tensor& self = *inputs.begin()[0];
+  check<ValueError>(self.defined(), "{}_: the tensor is undefined", op(id).name);
+  check_in_place(self, op(id).name);
+  bool defined = true;
+  for (const Tensor* input : inputs) defined &= input->defined();
+  check<ValueError>(defined, "{}_: an input is an undefined tensor", op(id).name);
+  const bool recording = !(tl_mode & kNoGrad) && any_requires_grad(inputs);
+  if (!recording && !overlaps(inputs)) {
+    if (const ElementwiseLoop loop = fast_loop(id, inputs)) {
+      run_loop(loop, *self.impl(), inputs, attrs);
+      count_write(self);
+      return;
+    }
+  }
+  Tensor result = elementwise(id, inputs, attrs);
+  check<ShapeError>(result.sizes() == self.sizes(),
+                    "{}_: the result of size {} does not fit the tensor of size {}", op(id).name,
+                    result.sizes().str(), self.sizes().str());
+  const bool fits = facula::is_floating_point(self.dtype()) ||
+                    !facula::is_floating_point(result.dtype());
+  check<DTypeError>(fits, "{}_: a {} result cannot be written into a {} tensor; use {}()",
+                    op(id).name, name_of(result.dtype()), name_of(self.dtype()), op(id).name);
+  {
+    ModeGuard no_grad(kNoGrad);
+    self.copy_(result);
+  }
+  if (recording) hooks.rebase(self, result);
+}
+
+Tensor wrapped_number(Scalar value, const Tensor& partner) {
+  // Numbers become a tensor of the partner's dtype where that loses nothing, which keeps the call on
+  // the cheap path; otherwise promotion decides from their own dtype.
+  DType dtype = value.dtype();
+  if (partner.defined()) {
+    const DType wanted = partner.dtype();
+    const bool keeps_value =
+        kFloatingTypes.contains(wanted) ||
+        (dtype == kInt64 && kIntegralTypes.contains(wanted)) || dtype == kBool;
+    if (keeps_value && kComputeTypes.contains(wanted)) dtype = wanted;
+  }
+  Tensor number = new_tensor({}, dtype, kCPU);
+  TensorImpl& impl = *number.impl();
+  impl.set(TensorImpl::kWrappedNumber);
+  switch (dtype) {
+    case kFloat32: *impl.typed<float>() = static_cast<float>(value.to_double()); break;
+    case kFloat64: *impl.typed<double>() = value.to_double(); break;
+    case kInt32: *impl.typed<std::int32_t>() = static_cast<std::int32_t>(value.to_int()); break;
+    case kInt64: *impl.typed<std::int64_t>() = value.to_int(); break;
+    case kUInt8: *impl.typed<std::uint8_t>() = static_cast<std::uint8_t>(value.to_int()); break;
+    default: *impl.typed<bool>() = value.to_int() != 0; break;
+  }
+  return number;
+}
+
+}  // namespace facula::runtime

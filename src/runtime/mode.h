@@ -1,0 +1,39 @@
+// The calling thread's modes: one word, so that the dispatcher asks one question.
+#pragma once
+
+#include <cstdint>
+
+namespace facula::runtime {
+
+enum Mode : std::uint32_t {
+  kNoGrad = 1u << 0,         ///< nothing is recorded
+  kInference = 1u << 1,      ///< results can never be recorded; implies kNoGrad
+  kAutocast = 1u << 2,       ///< inputs are cast by each op's policy
+  kTracing = 1u << 3,        ///< calls go to a tracer
+  kProfiling = 1u << 4,      ///< calls are reported to the profiler
+  kAnomaly = 1u << 5,        ///< nodes remember where they were made; gradients are checked
+  kDeterministic = 1u << 6,  ///< nondeterministic implementations refuse
+  kReference = 1u << 7,      ///< the last implementation of each list runs: the double reference
+  kVerbose = 1u << 8,        ///< each call is logged
+};
+
+/// Modes the dispatcher's fast path can ignore.
+inline constexpr std::uint32_t kFastModes = kNoGrad | kDeterministic;
+
+extern thread_local constinit std::uint32_t tl_mode [[gnu::tls_model("initial-exec")]];
+
+/// Sets and clears mode bits for a scope.
+class ModeGuard {
+ public:
+  explicit ModeGuard(std::uint32_t set, std::uint32_t clear = 0) : saved_(tl_mode) {
+    tl_mode = (tl_mode | set) & ~clear;
+  }
+  ~ModeGuard() { tl_mode = saved_; }
+  ModeGuard(const ModeGuard&) = delete;
+  ModeGuard& operator=(const ModeGuard&) = delete;
+
+ private:
+  std::uint32_t saved_;
+};
+
+}  // namespace facula::runtime

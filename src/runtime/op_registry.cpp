@@ -1,0 +1,90 @@
+#include "runtime/op_registry.h"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <mutex>
+
+namespace facula {
+
+ElementwiseLoop elementwise_loops[static_cast<int>(OpId::count)][kDTypeCount] = {};
+
+namespace {
+
+constexpr int kOpCount = static_cast<int>(OpId::count);
+
+std::atomic<bool> initialized = false;
+
+std::vector<Op>& table() {
+  // Never destroyed: worker threads and static tensors may outlive the end of main.
+  static auto* ops = new std::vector<Op>;
+  return *ops;
+}
+
+using ImplementationLists = std::vector<Implementation>[kDeviceTypeCount];
+
+ImplementationLists* implementation_table() {
+  static auto* lists = new ImplementationLists[kOpCount];
+  return lists;
+}
+
+void plan_saves(Op& op) {
+  std::fill(std::begin(op.input_slot), std::end(op.input_slot), std::int8_t{-1});
+  std::fill(std::begin(op.output_slot), std::end(op.output_slot), std::int8_t{-1});
+  std::int8_t slot = 0;
+  for (const Save& save : op.def.saves) {
+    const bool of_output =
+        save.kind == Save::Kind::output || save.kind == Save::Kind::recomputed_output;
+    (of_output ? op.output_slot : op.input_slot)[save.index] = slot++;
+  }
+}
+
+void initialize() {
+  table().reserve(kOpCount);
+  for (int i = 0; i < kOpCount; ++i) {
+    const ops::Registration& entry = ops::kRegistrations[i];
+    table().push_back({.id = entry.id,
+                       .name = entry.name,
+                       .def = entry.define(),
+                       .attrs = entry.attrs,
+                       .tensor_arguments = entry.tensor_arguments,
+                       .has_lists = entry.has_lists,
+                       .input_slot = {},
+                       .output_slot = {}});
+    plan_saves(table().back());
+  }
+  register_backends();
+  initialized.store(true, std::memory_order_release);
+}
+
+}  // namespace
+
+void ensure_initialized() {
+  if (initialized.load(std::memory_order_acquire)) [[likely]] return;
+  static std::once_flag once;
+  std::call_once(once, initialize);
+}
+
+Op& op(OpId id) {
+  ensure_initialized();
+  return table()[static_cast<std::size_t>(id)];
+}
+
+Op* find_op(std::string_view name) {
+  ensure_initialized();
+  for (Op& op : table()) {
+    if (name == op.name) return &op;
+  }
+  return nullptr;
+}
+
+void register_implementation(OpId id, DeviceType device, Implementation implementation) {
+  // Called while the table is being filled, hence without ensure_initialized().
+  implementation_table()[static_cast<int>(id)][static_cast<int>(device)].push_back(implementation);
+}
+
+const std::vector<Implementation>& implementations(OpId id, DeviceType device) {
+  return implementation_table()[static_cast<int>(id)][static_cast<int>(device)];
+}
+
+}  // namespace facula

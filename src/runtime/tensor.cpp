@@ -1,0 +1,169 @@
+// Methods of Tensor that are no ops: metadata, elements, conversion.
+#include <facula/tensor.h>
+
+#include <cmath>
+
+#include "base/check.h"
+#include "core/tensor_impl.h"
+#include "runtime/dispatch.h"
+#include "runtime/mode.h"
+
+namespace facula {
+namespace {
+
+const TensorImpl& require(const TensorImpl* impl, const char* what) {
+  check<ValueError>(impl != nullptr, "{}: the tensor is undefined (a default-constructed handle)",
+                    what);
+  return *impl;
+}
+
+}  // namespace
+
+int Tensor::dim() const { return require(impl_, "dim").dim; }
+IntList Tensor::sizes() const { return require(impl_, "sizes").size_list(); }
+IntList Tensor::strides() const { return require(impl_, "strides").stride_list(); }
+std::int64_t Tensor::numel() const { return require(impl_, "numel").numel; }
+DType Tensor::dtype() const { return require(impl_, "dtype").dtype; }
+Device Tensor::device() const { return require(impl_, "device").device; }
+std::int64_t Tensor::storage_offset() const { return require(impl_, "storage_offset").offset; }
+bool Tensor::is_view() const { return require(impl_, "is_view").has(TensorImpl::kIsView); }
+
+std::int64_t Tensor::size(std::int64_t d) const {
+  const TensorImpl& impl = require(impl_, "size");
+  check<IndexError>(impl.dim > 0, "size: a 0-d tensor has no dimension {}", d);
+  return impl.sizes[wrap_dim(d, impl.dim, "size")];
+}
+
+std::int64_t Tensor::stride(std::int64_t d) const {
+  const TensorImpl& impl = require(impl_, "stride");
+  check<IndexError>(impl.dim > 0, "stride: a 0-d tensor has no dimension {}", d);
+  return impl.strides[wrap_dim(d, impl.dim, "stride")];
+}
+
+bool Tensor::is_contiguous(MemoryFormat format) const {
+  const TensorImpl& impl = require(impl_, "is_contiguous");
+  if (format == kPreserve) return is_dense(impl);
+  return facula::is_contiguous(impl, format);
+}
+
+MemoryFormat Tensor::suggest_memory_format() const {
+  const TensorImpl& impl = require(impl_, "suggest_memory_format");
+  const bool channels_last = impl.dim == 4 && !impl.has(TensorImpl::kIsContiguous) &&
+                             facula::is_contiguous(impl, kChannelsLast);
+  return channels_last ? kChannelsLast : kContiguous;
+}
+
+std::uint32_t Tensor::version() const {
+  const TensorImpl& impl = require(impl_, "version");
+  return impl.storage ? impl.storage->version : 0;
+}
+
+// --- Elements ------------------------------------------------------------------------------------
+
+void* Tensor::raw_data() const {
+  const TensorImpl& impl = require(impl_, "raw_data");
+  check<DeviceError>(!impl.device.is_null() || impl.numel == 0,
+                     "raw_data: a tensor on the null device has no elements");
+  return impl.data;
+}
+
+void* Tensor::checked_data(DType expected) const {
+  const TensorImpl& impl = require(impl_, "data_ptr");
+  check<DTypeError>(impl.dtype == expected,
+                    "data_ptr: asked for {} elements of a {} tensor; convert with to() first",
+                    name_of(expected), name_of(impl.dtype));
+  check<DeviceError>(impl.device.is_cpu(), "data_ptr: the tensor is on {}; copy it with cpu()",
+                     impl.device.str());
+  return impl.data;
+}
+
+Scalar Tensor::item_scalar() const {
+  const TensorImpl& impl = require(impl_, "item");
+  check<ShapeError>(impl.numel == 1,
+                    "item: a tensor of size {} has {} elements, not one; index or reduce it first",
+                    impl.size_list().str(), impl.numel);
+  const Tensor host = cpu();
+  const TensorImpl& on_host = *host.impl();
+  switch (impl.dtype) {
+    case kFloat32: return *on_host.typed<float>();
+    case kFloat64: return *on_host.typed<double>();
+    case kInt32: return *on_host.typed<std::int32_t>();
+    case kInt64: return *on_host.typed<std::int64_t>();
+    case kUInt8: return *on_host.typed<std::uint8_t>();
+    case kBool: return *on_host.typed<bool>();
+    case kInt8: return *on_host.typed<std::int8_t>();
+    case kInt16: return *on_host.typed<std::int16_t>();
+    default: return host.detach().to(kFloat32).item_scalar();
+  }
+}
+
+void Tensor::copy_out(void* destination, DType dtype) const {
+  runtime::ModeGuard no_grad(runtime::kNoGrad);
+  const Tensor source = cpu();
+  from_blob(destination, source.sizes(), dtype).copy_(source);
+}
+
+// --- Conversion ----------------------------------------------------------------------------------
+
+namespace {
+
+const char* format_name(MemoryFormat format) {
+  switch (format) {
+    case kChannelsLast: return "channels_last";
+    case kContiguous: return "contiguous";
+    case kPreserve: return "preserve";
+  }
+  return "";
+}
+
+}  // namespace
+
+Tensor Tensor::to(DType target, bool, bool copy) const {
+  if (dtype() == target && !copy) return *this;
+  return facula::to_copy(*this, target);
+}
+
+Tensor Tensor::to(Device target, bool non_blocking, bool copy) const {
+  return to(target, dtype(), non_blocking, copy);
+}
+
+Tensor Tensor::to(Device target, DType target_dtype, bool non_blocking, bool copy) const {
+  if (target == device()) return to(target_dtype, non_blocking, copy);
+  const Tensor source = to(target_dtype);
+  check<AutogradError>(!source.requires_grad() || runtime::tl_mode & runtime::kNoGrad,
+                       "to: moving a recorded tensor between {} and {} is not differentiable; "
+                       "move the leaves before computing",
+                       device().str(), target.str());
+  check<DeviceError>(!device().is_null(), "to: a tensor on the null device has no elements to move");
+  Tensor moved = new_tensor(sizes(), target_dtype, target, suggest_memory_format());
+  if (target.is_null()) return moved;
+  return moved.copy_(source, non_blocking);
+}
+
+Tensor Tensor::contiguous(MemoryFormat format) const {
+  if (is_contiguous(format)) return *this;
+  return facula::to_copy(*this, std::nullopt, format_name(format));
+}
+
+const Tensor& Tensor::copy_(const Tensor& source, bool) const {
+  check<ValueError>(defined() && source.defined(), "copy_: an operand is an undefined tensor");
+  const bool recording = !(runtime::tl_mode & runtime::kNoGrad) &&
+                         (impl_->requires_grad() || source.impl_->requires_grad());
+  Tensor recorded;
+  if (recording) {
+    runtime::check_in_place(*this, "copy_");
+    recorded = facula::to_copy(source.expand(sizes()), dtype(), "contiguous");
+  }
+  {
+    runtime::ModeGuard no_grad(runtime::kNoGrad);
+    facula::write_(*this, source);
+  }
+  if (recording && recorded.requires_grad()) runtime::hooks.rebase(*this, recorded);
+  return *this;
+}
+
+const Tensor& Tensor::fill_(Scalar value) const {
+  return copy_(runtime::wrapped_number(value, *this));
+}
+
+}  // namespace facula

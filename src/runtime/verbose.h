@@ -1,0 +1,11 @@
+// FACULA_VERBOSE=1: one line per executed op.
+#pragma once
+
+#include "runtime/op_registry.h"
+
+namespace facula::runtime {
+
+/// Runs the implementation and logs op, problem, implementation and time.
+void run_verbosely(const Implementation& implementation, const KernelArgs& args);
+
+}  // namespace facula::runtime

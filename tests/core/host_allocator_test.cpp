@@ -1,0 +1,218 @@
+#include "core/host_allocator.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <facula/error.h>
+
+namespace facula {
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+
+class HostAllocator : public ::testing::Test {
+ protected:
+  void SetUp() override { cpu::empty_cache(); }
+  void TearDown() override {
+    set_host_memory_cap(cap_);
+    cpu::empty_cache();
+  }
+
+ private:
+  int64_t cap_ = host_memory_cap();
+};
+
+TEST_F(HostAllocator, AlignsByBlockSize) {
+  for (size_t bytes : {size_t{1}, size_t{4096}, size_t{4097}, size_t{100'000}, kMiB, 2 * kMiB,
+                       3 * kMiB + 1, 4 * kMiB, 9 * kMiB + 5}) {
+    void* block = host_allocate(bytes);
+    const size_t alignment = bytes >= 4 * kMiB ? 2 * kMiB : bytes >= 2 * kMiB ? 4096 : 64;
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(block) % alignment, 0u) << bytes;
+    std::memset(block, 7, bytes);
+    host_free(block, bytes);
+  }
+}
+
+TEST_F(HostAllocator, ZeroBytesAndNullAreFine) {
+  void* block = host_allocate(0);
+  EXPECT_NE(block, nullptr);
+  host_free(block, 0);
+  host_free(nullptr, 0);
+  host_free(nullptr, 10 * kMiB);
+}
+
+TEST_F(HostAllocator, WasteIsBoundedInEveryClass) {
+  for (size_t bytes = 4097; bytes < 200 * kMiB; bytes += bytes / 7 + 1) {
+    const int64_t before = cpu::memory_allocated();
+    void* block = host_allocate(bytes);
+    const int64_t used = cpu::memory_allocated() - before;
+    EXPECT_GE(used, static_cast<int64_t>(bytes));
+    EXPECT_LE(static_cast<double>(used), static_cast<double>(bytes) * (bytes > kMiB ? 1.125 : 1.25));
+    host_free(block, bytes);
+    cpu::empty_cache();
+  }
+}
+
+TEST_F(HostAllocator, ReusesBlocksOfTheSameClass) {
+  void* block = host_allocate(5 * kMiB);
+  host_free(block, 5 * kMiB);
+  const cpu::MemoryStats before = cpu::memory_stats();
+  void* again = host_allocate(5 * kMiB - 1000);
+  EXPECT_EQ(again, block);
+  const cpu::MemoryStats after = cpu::memory_stats();
+  EXPECT_EQ(after.cache_hits, before.cache_hits + 1);
+  EXPECT_EQ(after.allocations, before.allocations + 1);
+  EXPECT_EQ(after.system_allocations, before.system_allocations);
+  EXPECT_EQ(after.reserved_bytes, before.reserved_bytes);
+  host_free(again, 5 * kMiB - 1000);
+}
+
+TEST_F(HostAllocator, EmptyCacheReturnsEverythingUnused) {
+  const int64_t reserved = cpu::memory_reserved();
+  void* used = host_allocate(kMiB);
+  void* cached = host_allocate(8 * kMiB);
+  host_free(cached, 8 * kMiB);
+  EXPECT_EQ(cpu::memory_reserved(), reserved + static_cast<int64_t>(9 * kMiB));
+  cpu::empty_cache();
+  EXPECT_EQ(cpu::memory_reserved(), reserved + static_cast<int64_t>(kMiB));
+  host_free(used, kMiB);
+}
+
+TEST_F(HostAllocator, PeaksFollowAndReset) {
+  cpu::reset_peak_memory_stats();
+  const int64_t base = cpu::max_memory_allocated();
+  void* a = host_allocate(8 * kMiB);
+  void* b = host_allocate(16 * kMiB);
+  host_free(b, 16 * kMiB);
+  EXPECT_EQ(cpu::max_memory_allocated(), base + static_cast<int64_t>(24 * kMiB));
+  cpu::reset_peak_memory_stats();
+  EXPECT_EQ(cpu::max_memory_allocated(), base + static_cast<int64_t>(8 * kMiB));
+  EXPECT_EQ(cpu::memory_stats().peak_reserved_bytes, cpu::memory_reserved());
+  host_free(a, 8 * kMiB);
+}
+
+TEST_F(HostAllocator, CapReleasesLeastRecentlyUsedFirst) {
+  void* blocks[3] = {host_allocate(4 * kMiB), host_allocate(6 * kMiB), host_allocate(10 * kMiB)};
+  host_free(blocks[1], 6 * kMiB);  // oldest
+  host_free(blocks[2], 10 * kMiB);
+  host_free(blocks[0], 4 * kMiB);
+  set_host_memory_cap(cpu::memory_reserved() + static_cast<int64_t>(2 * kMiB));
+  void* large = host_allocate(8 * kMiB);  // needs 6 MiB back
+  const int64_t hits = cpu::memory_stats().cache_hits;
+  void* a = host_allocate(10 * kMiB);
+  void* b = host_allocate(4 * kMiB);
+  EXPECT_EQ(cpu::memory_stats().cache_hits, hits + 2) << "the younger blocks stayed";
+  EXPECT_EQ(cpu::memory_reserved(), host_memory_cap());
+  host_free(a, 10 * kMiB);
+  host_free(b, 4 * kMiB);
+  host_free(large, 8 * kMiB);
+}
+
+TEST_F(HostAllocator, OutOfMemoryTellsTheFiguresAndTheRemedy) {
+  void* used = host_allocate(16 * kMiB);
+  void* cached = host_allocate(4 * kMiB);
+  host_free(cached, 4 * kMiB);
+  set_host_memory_cap(cpu::memory_reserved() + static_cast<int64_t>(kMiB));
+  try {
+    host_allocate(64 * kMiB);
+    FAIL();
+  } catch (const OutOfMemory& error) {
+    const std::string message = error.what();
+    for (const char* part : {"64.0 MiB (67108864 bytes)", "In use:", "cached: 0 bytes", "cap:",
+                             "FACULA_HOST_MEMORY_CAP"}) {
+      EXPECT_NE(message.find(part), std::string::npos) << message;
+    }
+  }
+  // What was cached has been given back, so a request that fits without it succeeds.
+  void* small = host_allocate(5 * kMiB);
+  host_free(small, 5 * kMiB);
+  host_free(used, 16 * kMiB);
+}
+
+TEST_F(HostAllocator, ImpossibleSizesAreErrors) {
+  EXPECT_THROW(host_allocate(static_cast<size_t>(-1)), ValueError);
+  EXPECT_THROW(host_allocate(static_cast<size_t>(-4096)), ValueError);
+  EXPECT_THROW(host_allocate(size_t{1} << 63), ValueError);
+  EXPECT_THROW(host_allocate((size_t{1} << 63) - 1), OutOfMemory);
+  EXPECT_THROW(host_allocate((size_t{1} << 47) + 1), OutOfMemory);
+  EXPECT_THROW(host_allocate(size_t{1} << 47), OutOfMemory);
+}
+
+TEST_F(HostAllocator, CapMustBePositive) {
+  EXPECT_THROW(set_host_memory_cap(0), ValueError);
+  EXPECT_THROW(set_host_memory_cap(-1), ValueError);
+}
+
+long page_faults() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_minflt;
+}
+
+TEST_F(HostAllocator, SteadyStateHasNoPageFaults) {
+  const std::vector<size_t> sizes = {100, 5000, 70'000, 900'000, kMiB, 3 * kMiB, 8 * kMiB};
+  const auto step = [&] {
+    std::vector<void*> blocks;
+    for (size_t bytes : sizes) {
+      blocks.push_back(host_allocate(bytes));
+      std::memset(blocks.back(), 1, bytes);
+    }
+    for (size_t i = 0; i < sizes.size(); ++i) host_free(blocks[i], sizes[i]);
+  };
+  for (int i = 0; i < 3; ++i) step();
+  const long before = page_faults();
+  for (int i = 0; i < 20; ++i) step();
+  // 13 MiB a step are 3300 pages; the few left over are the test program's own.
+  EXPECT_LT(page_faults() - before, 60);
+}
+
+TEST_F(HostAllocator, ThreadsShareTheCache) {
+  const int64_t before = cpu::memory_allocated();
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([t] {
+      for (int i = 0; i < 500; ++i) {
+        const size_t bytes = 5000 + static_cast<size_t>(i % 7) * 3000;
+        auto* block = static_cast<unsigned char*>(host_allocate(bytes));
+        block[0] = block[bytes - 1] = static_cast<unsigned char>(t);
+        ASSERT_EQ(block[0], t);
+        host_free(block, bytes);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(cpu::memory_allocated(), before);
+}
+
+TEST_F(HostAllocator, WorksInTheChildOfAFork) {
+  std::atomic<bool> stop{false};
+  std::thread busy([&] {
+    while (!stop) {
+      host_free(host_allocate(10'000), 10'000);
+      small_free(small_allocate(64), 64);
+    }
+  });
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      host_free(host_allocate(10'000), 10'000);
+      small_free(small_allocate(2000), 2000);
+      _exit(cpu::memory_stats().allocations > 0 ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  }
+  stop = true;
+  busy.join();
+}
+
+}  // namespace
+}  // namespace facula

@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Installs the library and uses it as a stranger would, from a project of its own.
+
+Checked: the consumer project configures, builds and runs; the cost of compiling and linking it; the
+size of what was installed, stripped; that the package names no path of the build and no flag of
+ours. The run-time dependencies are listed with their sizes.
+
+usage: package_test.py BUILD_DIR CONSUMER_DIR WORK_DIR CXX
+       package_test.py --self-test     prove that the limits can be exceeded
+"""
+
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+MAX_SECONDS = 3.0  # processor time: the load of the machine does not count
+MAX_COMPILE_MIB = 400
+MAX_INSTALLED_MB = 15
+OUR_FLAGS = re.compile(r'-f(visibility|tls-model|sanitize|openmp)|-W[a-z]|-march')
+
+
+def run(*command, **options):
+    subprocess.run([str(word) for word in command], check=True, **options)
+
+
+def measure(command, folder):
+    """Runs a command; returns its processor seconds and peak memory in MiB, children included."""
+    process = subprocess.Popen([str(word) for word in command], cwd=folder)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status != 0:
+        sys.exit(f'failed: {command}')
+    return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
+
+
+def cost_problems(seconds, mib):
+    print(f'compiling and linking hello.cpp: {seconds:.2f} s of processor time (at most '
+          f'{MAX_SECONDS}), {mib:.0f} MiB (at most {MAX_COMPILE_MIB})')
+    return [f'{value:.2f} {unit} exceeds {limit}'
+            for value, unit, limit in ((seconds, 's', MAX_SECONDS), (mib, 'MiB', MAX_COMPILE_MIB))
+            if value > limit]
+
+
+def size_problems(prefix):
+    files = [f for f in prefix.rglob('*') if f.is_file() and not f.is_symlink()]
+    total = sum(f.stat().st_size for f in files)
+    print(f'installed, stripped: {total / 1e6:.2f} MB in {len(files)} files (at most '
+          f'{MAX_INSTALLED_MB} MB)')
+    for file in files:
+        if file.stat().st_size > 1e5:
+            print(f'  {file.stat().st_size / 1e6:8.2f} MB  {file.relative_to(prefix)}')
+    return [f'{total / 1e6:.2f} MB exceed {MAX_INSTALLED_MB}'] if total > MAX_INSTALLED_MB * 1e6 else []
+
+
+def package_problems(prefix, machine_folders):
+    problems = []
+    for file in prefix.rglob('*.cmake'):
+        text = file.read_text()
+        problems += [f'{file.name} names {folder}' for folder in machine_folders if folder in text]
+        problems += [f'{file.name} leaks the flag {m.group()}' for m in OUR_FLAGS.finditer(text)]
+    return problems
+
+
+def list_dependencies(library):
+    listing = subprocess.run(['ldd', library], check=True, capture_output=True, text=True).stdout
+    print('run-time dependencies:')
+    for name, path in re.findall(r'(\S+) => (/\S+)', listing):
+        print(f'  {os.path.getsize(os.path.realpath(path)) / 1e6:8.2f} MB  {name}')
+
+
+def self_test():
+    cases = [(cost_problems(0.5, 90), 0), (cost_problems(3.5, 90), 1), (cost_problems(0.5, 500), 1)]
+    with tempfile.TemporaryDirectory() as folder:
+        prefix = pathlib.Path(folder)
+        cases.append((size_problems(prefix), 0))
+        with open(prefix / 'libbig.so', 'wb') as big:
+            big.truncate(16_000_000)
+        cases.append((size_problems(prefix), 1))
+        (prefix / 'FaculaTargets.cmake').write_text('set(x "/some/build/lib -fopenmp")')
+        cases.append((package_problems(prefix, ['/some/build']), 2))
+    wrong = [case for case in cases if len(case[0]) != case[1]]
+    print(f'{len(cases)} cases checked, {len(wrong)} judged wrongly: {wrong}')
+    return 1 if wrong else 0
+
+
+def main():
+    if sys.argv[1:] == ['--self-test']:
+        return self_test()
+    if len(sys.argv) != 5:
+        print(__doc__, file=sys.stderr)
+        return 2
+    build, consumer, work, cxx = (pathlib.Path(a) for a in sys.argv[1:])
+    shutil.rmtree(work, ignore_errors=True)
+    prefix, project = work / 'prefix', work / 'consumer'
+    run('cmake', '--install', build, '--prefix', prefix, '--strip', stdout=subprocess.DEVNULL)
+
+    os.environ['CCACHE_DISABLE'] = '1'  # it would hide what a compilation costs
+    run('cmake', '-S', consumer, '-B', project, '-G', 'Ninja', f'-DCMAKE_PREFIX_PATH={prefix}',
+        f'-DCMAKE_CXX_COMPILER={cxx}', '-DCMAKE_BUILD_TYPE=Release',
+        stdout=subprocess.DEVNULL)
+    problems = cost_problems(*measure(['cmake', '--build', '.'], project))
+    run(project / 'hello')
+
+    problems += size_problems(prefix)
+    problems += package_problems(prefix, [str(build), str(consumer.parents[2]), str(prefix)])
+    list_dependencies(next(prefix.rglob('libfacula.so')))
+    for problem in problems:
+        print(f'problem: {problem}')
+    return 1 if problems else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,406 @@
+#!/usr/bin/env python3
+"""Writes what follows from the ops' signature lines: declarations, call glue, registration, docs.
+
+Reads src/ops/defs/*.{h,cpp} (primitives; a header holds a functor too) and src/ops/composite/*.cpp.
+Each file defines the op of its name and contains one `.signature = "name(Type arg, ...) -> Type"`.
+
+Types      Tensor, Tensor?, Tensor[], float, float?, int, int?, bool, int[], int[N], dtype, dtype?,
+           str (defaults in single quotes); composites also Scalar and Generator?
+Methods    an op whose first argument is called `self` is a method of Tensor too; if it has a functor
+           whose result keeps the dtype, there is an in-place variant with a trailing underscore.
+Numbers    elementwise ops of several tensors accept a number in place of one operand.
+"""
+
+import argparse
+import pathlib
+import re
+import sys
+
+ATTR_TYPES = {  # signature type: (field type, AttrKind)
+    'float': ('double', 'floating'),
+    'int': ('std::int64_t', 'integer'),
+    'bool': ('bool', 'boolean'),
+    'int[]': ('Dims', 'dims'),
+    'dtype': ('DType', 'dtype'),
+    'str': ('ShortString', 'string'),
+    'float?': ('std::optional<double>', 'optional_floating'),
+    'int?': ('std::optional<std::int64_t>', 'optional_integer'),
+    'dtype?': ('std::optional<DType>', 'optional_dtype'),
+}
+PARAMETER_TYPES = {
+    'Tensor': 'const Tensor&', 'Tensor?': 'const Tensor&', 'Tensor[]': 'const std::vector<Tensor>&',
+    'float': 'double', 'int': 'std::int64_t', 'bool': 'bool', 'int[]': 'IntList',
+    'dtype': 'DType', 'str': 'std::string_view', 'float?': 'std::optional<double>',
+    'int?': 'std::optional<std::int64_t>', 'dtype?': 'std::optional<DType>',
+    'Scalar': 'Scalar', 'Generator?': 'Generator*',
+}
+HEADER = '// Generated from the ops\' signature lines by tools/generate_ops.py.\n'
+
+
+class Parameter:
+    def __init__(self, text, where):
+        match = re.fullmatch(r'([A-Za-z]+(?:\[\d*\])?\??)\s+(\w+)(?:\s*=\s*(.+))?', text.strip())
+        if not match:
+            sys.exit(f'{where}: cannot read the argument "{text}"')
+        self.type, self.name, self.default = match.groups()
+        fixed = re.fullmatch(r'int\[(\d+)\]', self.type)
+        self.length = int(fixed.group(1)) if fixed else None
+        if fixed:
+            self.type = 'int[]'
+        if self.type not in PARAMETER_TYPES:
+            sys.exit(f'{where}: unknown type {self.type} of argument {self.name}')
+
+    @property
+    def is_tensor(self):
+        return self.type.startswith('Tensor')
+
+    def cpp_default(self):
+        value = self.default
+        if value is None:
+            return ''
+        if value == 'None':
+            return ' = ' + {'Tensor?': '{}', 'Generator?': 'nullptr'}.get(self.type, 'std::nullopt')
+        if value in ('True', 'False'):
+            return ' = ' + value.lower()
+        if self.type == 'int[]':
+            return ' = {' + value.strip('[]') + '}'
+        if self.type == 'dtype':
+            return ' = DType::' + value
+        if self.type == 'str':
+            return f' = "{value[1:-1]}"'
+        return ' = ' + value
+
+    def declare(self, with_default=True, kind=None):
+        return f'{kind or PARAMETER_TYPES[self.type]} {self.name}' + (
+            self.cpp_default() if with_default else '')
+
+    def to_attr(self, op):
+        if self.type == 'int[]' and self.length:
+            return f'expand_list({self.name}, {self.length}, "{op}", "{self.name}")'
+        return f'{{{self.name}}}' if self.type in ('int[]', 'str') else self.name
+
+
+class Op:
+    def __init__(self, path):
+        text = path.read_text()
+        found = re.findall(r'\.signature\s*=\s*((?:"[^"]*"\s*)+)', text)
+        if len(found) != 1:
+            sys.exit(f'{path}: expected one .signature, found {len(found)}')
+        self.signature = ''.join(re.findall(r'"([^"]*)"', found[0]))
+        match = re.fullmatch(r'(\w+)\((.*)\)\s*->\s*(.+)', self.signature)
+        if not match:
+            sys.exit(f'{path}: cannot read the signature "{self.signature}"')
+        self.name, arguments, self.result = match.groups()
+        if self.name != path.stem:
+            sys.exit(f'{path}: defines {self.name}; the file must be called {self.name}')
+        depth, start, parts = 0, 0, []
+        for i, c in enumerate(arguments + ','):
+            depth += c in '[(' and 1 or c in '])' and -1 or 0
+            if c == ',' and depth == 0:
+                parts.append(arguments[start:i])
+                start = i + 1
+        self.parameters = [Parameter(p, path) for p in parts if p.strip()]
+        self.tensors = [p for p in self.parameters if p.is_tensor]
+        self.attrs = [p for p in self.parameters if not p.is_tensor]
+        self.has_lists = any(p.type == 'Tensor[]' for p in self.tensors)
+        self.composite = path.parent.name == 'composite'
+        self.functor = f'struct {self.name}_functor' in text
+        self.reduction = f'struct {self.name}_reduction' in text
+        self.predicate = bool(re.search(rf'{self.name}_functor\s*:\s*PredicateFunctor', text))
+        masks = re.search(r'mask_inputs\s*=\s*(\d+)', text)
+        self.masks = int(masks.group(1)) if masks else 0
+        self.path = path
+        doc = re.search(r'\.doc\s*=\s*((?:"(?:[^"\\]|\\.)*"\s*)+)', text)
+        self.doc = ''.join(re.findall(r'"((?:[^"\\]|\\.)*)"', doc.group(1))) if doc else ''
+        if not self.composite:
+            for p in self.attrs:
+                if p.type not in ATTR_TYPES:
+                    sys.exit(f'{path}: primitives cannot have an attribute of type {p.type}')
+
+    @property
+    def is_method(self):
+        return bool(self.parameters) and self.parameters[0].name == 'self'
+
+    @property
+    def result_type(self):
+        if self.result == '()':
+            return 'void'
+        if self.result == 'Tensor[]':
+            return 'std::vector<Tensor>'
+        if self.result.startswith('('):
+            return 'std::tuple<' + ', '.join(['Tensor'] * (self.result.count(',') + 1)) + '>'
+        return 'Tensor'
+
+    def number_overloads(self):
+        """Positions of tensor parameters that a number may replace, one overload each."""
+        if not self.functor or len(self.tensors) - self.masks < 2:
+            return []
+        return [i for i in range(self.masks, len(self.tensors))]
+
+    def declaration(self, with_default=True, replace=None, moved=False):
+        parts = []
+        for p in self.parameters:
+            kind = None
+            if replace is not None and p is self.tensors[replace]:
+                kind = 'Scalar'
+            elif moved and p is self.parameters[0]:
+                kind = 'Tensor&&'
+            parts.append(p.declare(with_default, kind))
+        return f'{self.name}({", ".join(parts)})'
+
+    def method(self, suffix='', with_default=True, scope='', replace=None, name_suffix=''):
+        parts = [p.declare(with_default, 'Scalar' if replace is not None and
+                           p is self.tensors[replace] else None) for p in self.parameters[1:]]
+        return f'{scope}{self.name}{name_suffix}({", ".join(parts)}){suffix}'
+
+    def attrs_value(self):
+        if not self.attrs:
+            return '', 'nullptr'
+        values = ', '.join(p.to_attr(self.name) for p in self.attrs)
+        return f'  const ops::{self.name}_attrs attrs{{{values}}};\n', '&attrs'
+
+    def partner_of(self, replaced):
+        others = [t for i, t in enumerate(self.tensors) if i >= self.masks and i != replaced]
+        return others[0].name
+
+
+def ops_header(ops):
+    lines = [HEADER, '// The ops as free functions.\n#pragma once\n',
+             '#include <optional>\n#include <string_view>\n#include <tuple>\n#include <vector>\n',
+             '#include <facula/tensor.h>\n', 'namespace facula {\n']
+    for op in ops:
+        lines.append(f'/// {op.doc}')
+        lines.append(f'FACULA_API {op.result_type} {op.declaration()};')
+        if op.functor and op.is_method:
+            lines.append(f'FACULA_API Tensor {op.declaration(moved=True)};')
+        for i in op.number_overloads():
+            lines.append(f'FACULA_API Tensor {op.declaration(replace=i)};')
+        lines.append('')
+    lines.append('}  // namespace facula\n\n#include <facula/operators.h>')
+    return '\n'.join(lines) + '\n'
+
+
+def methods_header(ops):
+    lines = [HEADER]
+    for op in ops:
+        if not op.is_method:
+            continue
+        if op.functor:
+            lines.append(f'Tensor {op.method(" const&")};')
+            lines.append(f'Tensor {op.method(" &&")};')
+            if not op.predicate and not op.masks:
+                lines.append(f'const Tensor& {op.method(" const", name_suffix="_")};')
+            for i in op.number_overloads():
+                if i == 0:
+                    continue
+                lines.append(f'Tensor {op.method(" const", replace=i)};')
+                if not op.predicate and not op.masks:
+                    lines.append(
+                        f'const Tensor& {op.method(" const", replace=i, name_suffix="_")};')
+        else:
+            lines.append(f'{op.result_type} {op.method(" const")};')
+    return '\n'.join(lines) + '\n'
+
+
+def attrs_header(op):
+    lines = [HEADER + '#pragma once\n', '#include <cstddef>\n', '#include "ops/schema/attrs.h"\n',
+             'namespace facula::ops {\n', f'struct {op.name}_attrs {{',
+             f'  static constexpr int tensor_arguments = {len(op.tensors)};']
+    for p in op.attrs:
+        lines.append(f'  {ATTR_TYPES[p.type][0]} {p.name};')
+    lines.append('};\n')
+    if op.attrs:
+        lines.append(f'inline constexpr AttrField {op.name}_fields[] = {{')
+        for p in op.attrs:
+            lines.append(f'    {{"{p.name}", AttrKind::{ATTR_TYPES[p.type][1]}, '
+                         f'offsetof({op.name}_attrs, {p.name})}},')
+        lines.append('};\n')
+    lines.append('}  // namespace facula::ops')
+    return '\n'.join(lines) + '\n'
+
+
+def functor_bodies(op):
+    setup, attrs = op.attrs_value()
+    inputs = ', '.join('&' + t.name for t in op.tensors)
+    call = f'runtime::elementwise(OpId::{op.name}, {{{inputs}}}, {attrs})'
+    out = [f'Tensor {op.declaration(False)} {{\n{setup}  return {call};\n}}\n']
+    if op.is_method:
+        self_name = op.tensors[0].name
+        out.append(
+            f'Tensor {op.declaration(False, moved=True)} {{\n{setup}'
+            f'  return runtime::elementwise_reusing(OpId::{op.name}, {self_name}, {{{inputs}}}, '
+            f'{attrs});\n}}\n')
+        rest = ''.join(', ' + p.name for p in op.parameters[1:])
+        out.append(f'Tensor {op.method(" const&", False, "Tensor::")} {{\n'
+                   f'  return facula::{op.name}(*this{rest});\n}}\n')
+        out.append(f'Tensor {op.method(" &&", False, "Tensor::")} {{\n'
+                   f'  return facula::{op.name}(std::move(*this){rest});\n}}\n')
+        if not op.predicate and not op.masks:
+            own = ', '.join(['this'] + ['&' + t.name for t in op.tensors[1:]])
+            out.append(
+                f'const Tensor& {op.method(" const", False, "Tensor::", name_suffix="_")} {{\n'
+                f'{setup}  runtime::elementwise_in_place(OpId::{op.name}, {{{own}}}, {attrs});\n'
+                f'  return *this;\n}}\n')
+    for i in op.number_overloads():
+        arguments = ', '.join('number' if p is op.tensors[i] else p.name for p in op.parameters)
+        wrap = (f'  const Tensor number = runtime::wrapped_number({op.tensors[i].name}, '
+                f'{{partner}});\n')
+        out.append(f'Tensor {op.declaration(False, replace=i)} {{\n'
+                   + wrap.replace('{partner}', op.partner_of(i))
+                   + f'  return facula::{op.name}({arguments});\n}}\n')
+        if op.is_method and i > 0:
+            rest = ''.join(', ' + ('number' if p is op.tensors[i] else p.name)
+                           for p in op.parameters[1:])
+            own_wrap = wrap.replace('{partner}', '*this')
+            out.append(f'Tensor {op.method(" const", False, "Tensor::", replace=i)} {{\n'
+                       f'{own_wrap}  return facula::{op.name}(*this{rest});\n}}\n')
+            if not op.predicate and not op.masks:
+                out.append(
+                    f'const Tensor& {op.method(" const", False, "Tensor::", i, "_")} {{\n'
+                    f'{own_wrap}  return {op.name}_({rest[2:]});\n}}\n')
+    return out
+
+
+def primitive_bodies(op):
+    setup, attrs = op.attrs_value()
+    body = setup + '  Outputs outputs;\n'
+    if op.has_lists:
+        body += '  SmallVector<const Tensor*, 32> inputs;\n'
+        sizes = []
+        for t in op.tensors:
+            if t.type == 'Tensor[]':
+                body += f'  for (const Tensor& entry : {t.name}) inputs.push_back(&entry);\n'
+                sizes.append(f'list_size({t.name}, "{op.name}")')
+            else:
+                body += f'  inputs.push_back(&{t.name});\n'
+                sizes.append('1')
+        body += f'  const std::uint16_t segments[] = {{{", ".join(sizes)}}};\n'
+        body += (f'  runtime::dispatch(Call{{op(OpId::{op.name}), inputs.data(), '
+                 f'static_cast<std::uint32_t>(inputs.size()), {attrs}, segments}}, outputs);\n')
+    else:
+        inputs = ', '.join('&' + t.name for t in op.tensors)
+        body += f'  runtime::dispatch(OpId::{op.name}, {{{inputs}}}, {attrs}, outputs);\n'
+    if op.result == 'Tensor':
+        body += '  return std::move(outputs[0]);\n'
+    elif op.result == 'Tensor[]':
+        body += ('  return {std::make_move_iterator(outputs.begin()), '
+                 'std::make_move_iterator(outputs.end())};\n')
+    elif op.result != '()':
+        count = op.result.count(',') + 1
+        body += '  return {' + ', '.join(f'std::move(outputs[{i}])' for i in range(count)) + '};\n'
+    return [f'{op.result_type} {op.declaration(False)} {{\n{body}}}\n'] + method_forward(op)
+
+
+def method_forward(op):
+    if not op.is_method:
+        return []
+    rest = ''.join(', ' + p.name for p in op.parameters[1:])
+    return [f'{op.result_type} {op.method(" const", False, "Tensor::")} {{\n'
+            f'  return facula::{op.name}(*this{rest});\n}}\n']
+
+
+def functions_source(ops):
+    lines = [HEADER]
+    lines += [f'#include "ops/attrs/{op.name}.h"' for op in ops if not op.composite]
+    lines += ['#include "ops/schema/glue.h"', '#include "runtime/dispatch.h"\n',
+              'namespace facula {\n']
+    for op in ops:
+        if op.composite:
+            lines += method_forward(op)
+        else:
+            lines += functor_bodies(op) if op.functor else primitive_bodies(op)
+    lines.append('}  // namespace facula')
+    return '\n'.join(lines) + '\n'
+
+
+def registration_source(ops):
+    primitives = [op for op in ops if not op.composite]
+    lines = [HEADER]
+    lines += [f'#include "ops/attrs/{op.name}.h"' for op in primitives]
+    lines += ['#include "ops/dynamic.h"', '#include "runtime/op_registry.h"\n',
+              'namespace facula::ops {\n']
+    lines += [f'OpDef define_{op.name}();' for op in primitives]
+    lines += [f'CompositeDef define_{op.name}();' for op in ops if op.composite]
+    lines.append('\nconst Registration kRegistrations[] = {')
+    for op in primitives:
+        schema = (f'{{{op.name}_fields, {len(op.attrs)}, sizeof({op.name}_attrs)}}'
+                  if op.attrs else '{}')
+        lines.append(f'    {{OpId::{op.name}, "{op.name}", define_{op.name}, {schema}, '
+                     f'{len(op.tensors)}, {str(op.has_lists).lower()}}},')
+    lines.append('};\n\nnamespace {\n')
+    getters = {'Tensor': 'tensor', 'Tensor?': 'optional_tensor', 'Tensor[]': 'tensors',
+               'float': 'floating', 'int': 'integer', 'bool': 'boolean', 'int[]': 'integers',
+               'dtype': 'dtype', 'str': 'string', 'float?': 'optional_floating',
+               'int?': 'optional_integer', 'dtype?': 'optional_dtype', 'Scalar': 'scalar',
+               'Generator?': 'generator'}
+    for op in ops:
+        arguments = ', '.join(f'a.{getters[p.type]}({i})' for i, p in enumerate(op.parameters))
+        unused = '' if op.parameters else '[[maybe_unused]] '
+        lines.append(f'std::vector<Tensor> call_{op.name}({unused}const DynamicArguments& a) {{')
+        call = f'facula::{op.name}({arguments})'
+        if op.result == '()':
+            lines.append(f'  {call};\n  return {{}};')
+        elif op.result == 'Tensor':
+            lines.append(f'  return {{{call}}};')
+        elif op.result == 'Tensor[]':
+            lines.append(f'  return {call};')
+        else:
+            lines.append(f'  return as_vector({call});')
+        lines.append('}')
+    lines.append('\n}  // namespace\n\nconst DynamicOp kDynamicOps[] = {')
+    for op in sorted(ops, key=lambda o: o.name):
+        definition = ('nullptr, define_' + op.name) if op.composite else (
+            'define_' + op.name + ', nullptr')
+        lines.append(f'    {{"{op.name}", "{op.signature}", call_{op.name}, {definition}}},')
+    lines.append('};')
+    lines.append(f'const std::size_t kDynamicOpCount = {len(ops)};\n')
+    lines.append('}  // namespace facula::ops')
+    return '\n'.join(lines) + '\n'
+
+
+def index_document(ops):
+    lines = ['# Ops\n', 'Generated from the op files.\n', '| signature | |', '|---|---|']
+    for op in sorted(ops, key=lambda o: o.name):
+        lines.append(f'| `{op.signature}` | {op.doc} |')
+    return '\n'.join(lines) + '\n'
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--ops', nargs='+', required=True, type=pathlib.Path)
+    parser.add_argument('--out', required=True, type=pathlib.Path)
+    options = parser.parse_args()
+    ops = sorted((Op(path) for path in options.ops), key=lambda o: o.name)
+    primitives = [op for op in ops if not op.composite]
+
+    files = {
+        'include/facula/ops.h': ops_header(ops),
+        'include/facula/tensor_methods.inc': methods_header(ops),
+        'ops/op_ids.h': HEADER + '#pragma once\n\n#include <cstdint>\n\nnamespace facula {\n\n'
+                        'enum class OpId : std::uint16_t {\n'
+                        + ''.join(f'  {op.name},\n' for op in primitives)
+                        + '  count,\n};\n\n}  // namespace facula\n',
+        'ops/functions.cpp': functions_source(ops),
+        'ops/registration.cpp': registration_source(ops),
+        'ops/ops_index.md': index_document(ops),
+        'ops/list.cmake':
+            f'set(FACULA_ELEMENTWISE_OPS {" ".join(o.name for o in ops if o.functor)})\n'
+            f'set(FACULA_REDUCTION_OPS {" ".join(o.name for o in ops if o.reduction)})\n',
+    }
+    for op in primitives:
+        files[f'ops/attrs/{op.name}.h'] = attrs_header(op)
+        if op.path.suffix == '.h':
+            files[f'ops/define/{op.name}.cpp'] = HEADER + f'#include "ops/defs/{op.name}.h"\n'
+    for directory, pattern in (('ops/attrs', '*.h'), ('ops/define', '*.cpp')):
+        for old in (options.out / directory).glob(pattern):
+            if f'{directory}/{old.name}' not in files:
+                old.unlink()
+    for name, content in files.items():
+        path = options.out / name
+        if not path.exists() or path.read_text() != content:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content)
+
+
+if __name__ == '__main__':
+    main()
