@@ -9,6 +9,8 @@ namespace facula {
 void register_backends() {
   runtime::hooks.record = autograd::record;
   runtime::hooks.rebase = autograd::rebase;
+  runtime::hooks.before_write = autograd::before_write;
+  runtime::hooks.history_name = autograd::history_name;
   cpu::register_backend();
 }
 

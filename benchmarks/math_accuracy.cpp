@@ -1,10 +1,9 @@
 // The error of our float functions (ops/schema/scalar_math.h) against the C library's double ones:
 // the maximum over all 2^32 arguments, or for pow over 2^28 random pairs, in units in the last
-// place of the result, and the time per element. Stand-alone; from the repository root:
+// place of the result, and the time per element. Needs no library; from the repository root:
 //
-//   g++ -std=c++20 -O3 -fno-math-errno -fno-trapping-math -ffp-contract=off -march=x86-64-v3
-//   -pthread
-//       -Isrc benchmarks/math_accuracy.cpp -o math_accuracy && ./math_accuracy
+//   g++ -std=c++20 -O3 -fno-math-errno -fno-trapping-math -ffp-contract=off
+//     -march=x86-64-v3 -pthread -I. -Isrc benchmarks/math_accuracy.cpp -o math_accuracy
 //
 //   ./math_accuracy [--threads N] [--step S] [function...]
 //
@@ -25,28 +24,16 @@
 #include <vector>
 
 #include "ops/schema/scalar.h"
+#include "tests/ops/float_functions.h"
 
 namespace {
 
+using facula::testing::kUnary;
+using facula::testing::ulp_error;
+using facula::testing::Unary;
+
 constexpr int kBlock = 4096;
 constexpr double kInf = std::numeric_limits<double>::infinity();
-
-/// The distance of `got` from `want` in units of the last place of a float of want's size.
-double ulp_error(float got, double want) {
-  if (std::isnan(want) || std::isnan(got)) {
-    return std::isnan(want) && std::isnan(got) ? 0 : kInf;
-  }
-  const float rounded = static_cast<float>(want);
-  if (std::isinf(rounded) || std::isinf(got)) {
-    // Right, or next to the threshold of overflow, where infinity counts as 2^128.
-    const double value = std::isinf(got) ? std::copysign(0x1p128, got) : got;
-    const double target = std::isinf(want) ? std::copysign(kInf, want) : want;
-    return rounded == got ? 0 : std::abs(value - target) / 0x1p104;
-  }
-  if (got == 0 && rounded == 0) return std::signbit(got) == std::signbit(want) ? 0 : kInf;
-  const int exponent = std::max(std::ilogb(want), -126);
-  return std::abs(got - want) / std::ldexp(1.0, exponent - 23);
-}
 
 struct Worst {
   double error = -1;
@@ -54,45 +41,6 @@ struct Worst {
   void see(double e, float x, float y = 0) {
     if (e > error) *this = {e, x, y};
   }
-};
-
-struct Unary {
-  const char* name;
-  void (*run)(const float* in, float* out, int n);
-  double (*reference)(double);
-  float low, high;  // arguments of the timing
-};
-
-// The loop that compilers vectorise, as in the kernels.
-#define FACULA_LOOP(name)                                             \
-  [](const float* __restrict in, float* __restrict out, int n) {      \
-    for (int i = 0; i < n; ++i) out[i] = facula::scalar::name(in[i]); \
-  }
-
-const Unary kUnary[] = {
-    {"exp", FACULA_LOOP(exp), [](double x) { return std::exp(x); }, -10, 10},
-    {"exp2", FACULA_LOOP(exp2), [](double x) { return std::exp2(x); }, -10, 10},
-    {"expm1", FACULA_LOOP(expm1), [](double x) { return std::expm1(x); }, -10, 10},
-    {"log", FACULA_LOOP(log), [](double x) { return std::log(x); }, 0.01f, 100},
-    {"log1p", FACULA_LOOP(log1p), [](double x) { return std::log1p(x); }, -0.9f, 10},
-    {"log2", FACULA_LOOP(log2), [](double x) { return std::log2(x); }, 0.01f, 100},
-    {"log10", FACULA_LOOP(log10), [](double x) { return std::log10(x); }, 0.01f, 100},
-    {"sigmoid", FACULA_LOOP(sigmoid), [](double x) { return 1 / (1 + std::exp(-x)); }, -10, 10},
-    {"tanh", FACULA_LOOP(tanh), [](double x) { return std::tanh(x); }, -5, 5},
-    {"erf", FACULA_LOOP(erf), [](double x) { return std::erf(x); }, -4, 4},
-    {"erfc", FACULA_LOOP(erfc), [](double x) { return std::erfc(x); }, -4, 4},
-    {"sin", FACULA_LOOP(sin), [](double x) { return std::sin(x); }, -100, 100},
-    {"cos", FACULA_LOOP(cos), [](double x) { return std::cos(x); }, -100, 100},
-    {"tan", FACULA_LOOP(tan), [](double x) { return std::tan(x); }, -100, 100},
-    {"atan", FACULA_LOOP(atan), [](double x) { return std::atan(x); }, -10, 10},
-    {"sinh", FACULA_LOOP(sinh), [](double x) { return std::sinh(x); }, -10, 10},
-    {"cosh", FACULA_LOOP(cosh), [](double x) { return std::cosh(x); }, -10, 10},
-    {"sqrt", FACULA_LOOP(sqrt), [](double x) { return std::sqrt(x); }, 0, 100},
-    {"rsqrt", FACULA_LOOP(rsqrt), [](double x) { return 1 / std::sqrt(x); }, 0.01f, 100},
-    {"round", FACULA_LOOP(round), [](double x) { return std::nearbyint(x); }, -100, 100},
-    {"floor", FACULA_LOOP(floor), [](double x) { return std::floor(x); }, -100, 100},
-    {"ceil", FACULA_LOOP(ceil), [](double x) { return std::ceil(x); }, -100, 100},
-    {"trunc", FACULA_LOOP(trunc), [](double x) { return std::trunc(x); }, -100, 100},
 };
 
 void run_pow(const float* __restrict a, const float* __restrict b, float* __restrict out, int n) {
@@ -138,7 +86,7 @@ Worst worst_unary(const Unary& f, const Options& options) {
         in[i] = std::bit_cast<float>(
             static_cast<uint32_t>(chunk * patterns + start + i * options.step));
       }
-      f.run(in.data(), out.data(), n);
+      f.loop(in.data(), out.data(), n);
       for (int i = 0; i < n; ++i) worst.see(ulp_error(out[i], f.reference(in[i])), in[i]);
     }
   });
@@ -224,7 +172,7 @@ int main(int argc, char** argv) {
   for (const Unary& f : kUnary) {
     if (!options.wants(f.name)) continue;
     const std::vector<float> in = ramp(f.low, f.high);
-    const double ns = nanoseconds([&] { f.run(in.data(), out.data(), 2048); }, 2048);
+    const double ns = nanoseconds([&] { f.loop(in.data(), out.data(), 2048); }, 2048);
     const Worst worst = worst_unary(f, options);
     std::printf("| %s | %.3f | %.9g | %.2f |\n", f.name, worst.error, worst.a, ns);
     std::fflush(stdout);

@@ -1,7 +1,6 @@
 #include "backends/cpu/reduction.h"
 
 #include <algorithm>
-#include <vector>
 
 #include "base/check.h"
 #include "base/thread_pool.h"
@@ -19,7 +18,7 @@ namespace {
 /// Elements a slice reduces; a longer reduction is cut into several whose totals are joined in a tree.
 constexpr std::int64_t kSliceElements = 32768;
 /// Columns handled together when the kept dimension is the contiguous one.
-constexpr std::int64_t kColumnBlock = 512;
+constexpr std::int64_t kColumnBlock = kMaxColumns;
 
 struct Axis {
   std::int64_t size;
@@ -56,6 +55,21 @@ std::int64_t offset_of(const Axes& axes, std::int64_t i) {
   }
   return offset;
 }
+
+/// Memory for partial results, from the caching allocator.
+class Scratch {
+ public:
+  explicit Scratch(std::int64_t bytes)
+      : bytes_(static_cast<std::size_t>(bytes)), data_(host_allocate(bytes_)) {}
+  ~Scratch() { host_free(data_, bytes_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  char* data() const { return static_cast<char*>(data_); }
+
+ private:
+  std::size_t bytes_;
+  void* data_;
+};
 
 class Reducer {
  public:
@@ -95,7 +109,7 @@ class Reducer {
 
  private:
   void run_empty() {
-    std::vector<char> totals(results_ * loops_.accumulator_bytes);
+    const Scratch totals(results_ * static_cast<std::int64_t>(loops_.accumulator_bytes));
     loops_.identity(totals.data(), results_);
     loops_.finish(totals.data(), results_, 0, out_);
   }
@@ -142,7 +156,7 @@ class Reducer {
       });
       return;
     }
-    std::vector<char> totals(static_cast<std::size_t>(results_ * cuts * bytes));
+    const Scratch totals(results_ * cuts * bytes);
     base::parallel_for(results_ * cuts, [&](std::int64_t slice) {
       const std::int64_t begin = slice % cuts * kSliceElements;
       reduce_range(base_ + offset_of(kept_, slice / cuts), begin,
@@ -167,7 +181,7 @@ class Reducer {
     const std::int64_t cuts_per_repeat = (rows + rows_per_cut - 1) / rows_per_cut;
     const std::int64_t cuts = repeats * cuts_per_repeat;
     const auto bytes = static_cast<std::int64_t>(loops_.accumulator_bytes);
-    std::vector<char> totals(static_cast<std::size_t>(groups * blocks * cuts * width * bytes));
+    const Scratch totals(groups * blocks * cuts * width * bytes);
     auto totals_of = [&](std::int64_t block, std::int64_t cut) {
       return totals.data() + (block * cuts + cut) * width * bytes;
     };

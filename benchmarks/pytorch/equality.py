@@ -12,7 +12,10 @@ of zero.
 
 50 steps: the weights deviate from the reference at most 3 times as far as PyTorch's own float32
 does. Its deviation is the largest of contiguous against channels_last and of both against float64:
-on small networks both layouts run nearly the same kernels, so the first alone says little.
+on small networks both layouts run nearly the same kernels, so the first alone says little. Whether
+`Net` meets a ReLU at zero within 50 steps is luck and makes the difference between 5e-6 and 1e-3;
+so its batch is small, which makes that rare, and medians over several starts are compared. A
+ResNet always meets some.
 
 The tool is a program called as
     equality_step MODEL WEIGHTS.safetensors BATCH.safetensors OUT.safetensors --steps N --lr X
@@ -24,6 +27,7 @@ WEIGHTS holds a state_dict under PyTorch's names, BATCH "input" (float32, NCHW) 
 import argparse
 import copy
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -37,6 +41,8 @@ RELU_MARGIN = 2e-6
 LOSS_TOLERANCE = 1e-5
 GRADIENT_TOLERANCE = 1e-4
 DEVIATION_FACTOR = 3
+STARTS = {"net": 9, "resnet18-cifar": 1}
+BATCH = {"net": 4, "resnet18-cifar": 16}
 
 
 class Run:
@@ -196,33 +202,46 @@ def check_step1(name, tool, model, lr, checks):
     beside = ", ".join(f"{loss_error(run):.3g}" for run in peers)
     checks.at_most("loss", loss_error(facula), LOSS_TOLERANCE, f" ({beside})")
     peer_errors = [gradient_errors(run) for run in peers]
-    for parameter, error in gradient_errors(facula).items():
-        beside = ", ".join(f"{errors[parameter]:.3g}" for errors in peer_errors)
-        checks.at_most(f"gradient {parameter}", error, GRADIENT_TOLERANCE, f" ({beside})")
+    errors = gradient_errors(facula)
+    # The worst gradient and every violating one (NaN compares false); all would fill the screen.
+    worst = max(errors, key=errors.get)
+    for parameter, error in errors.items():
+        if parameter == worst or not error <= GRADIENT_TOLERANCE:
+            beside = ", ".join(f"{own[parameter]:.3g}" for own in peer_errors)
+            checks.at_most(f"gradient {parameter}", error, GRADIENT_TOLERANCE, f" ({beside})")
+    beside = ", ".join(f"{max(own.values()):.3g}" for own in peer_errors)
+    print(f"       of {len(errors)} gradients the worst in PyTorch float32: {beside}")
 
 
-def check_steps(name, tool, model, args, checks):
-    state = model.state_dict()
-    start = {n: p.detach().clone() for n, p in model.named_parameters()}
-    batch = make_batch(model, args.batch, MODELS[name])
-    facula, reference, contiguous, channels_last = all_runs(
-        name, tool, state, batch, args.steps, args.lr
-    )
-    print(f"{name}, {args.steps} steps, batch {args.batch}, lr {args.lr:g}")
-    layouts = deviation(contiguous, channels_last, start)
-    own = [deviation(run, reference, start) for run in (contiguous, channels_last)]
+def check_steps(name, tool, args, checks):
+    import torch
+
+    size = args.batch or BATCH[name]
+    columns = {}  # what deviates from what -> deviation per start
+    for seed in range(args.seed, args.seed + STARTS[name]):
+        torch.manual_seed(seed)
+        model = make_model(name)
+        start = {n: p.detach().clone() for n, p in model.named_parameters()}
+        batch = make_batch(model, size, MODELS[name])
+        facula, reference, contiguous, channels_last = all_runs(
+            name, tool, model.state_dict(), batch, args.steps, args.lr
+        )
+        for label, one, other in (
+            ("facula - float64", facula, reference),
+            ("facula - contiguous", facula, contiguous),
+            ("contiguous - channels_last", contiguous, channels_last),
+            ("contiguous - float64", contiguous, reference),
+            ("channels_last - float64", channels_last, reference),
+        ):
+            columns.setdefault(label, []).append(deviation(one, other, start))
+    medians = {label: statistics.median(values) for label, values in columns.items()}
+    print(f"{name}, {args.steps} steps, batch {size}, lr {args.lr:g}, {STARTS[name]} start(s)")
+    for label, values in columns.items():
+        print(f"       {label}: {medians[label]:.3g} ({min(values):.3g}..{max(values):.3g})")
     checks.at_most(
         "deviation of the weights from float64",
-        deviation(facula, reference, start),
-        DEVIATION_FACTOR * max(layouts, *own),
-    )
-    print(
-        f"       PyTorch float32: contiguous against channels_last {layouts:.3g}, against float64 "
-        f"{own[0]:.3g} and {own[1]:.3g}; Facula against contiguous "
-        f"{deviation(facula, contiguous, start):.3g}\n"
-        f"       loss {reference.losses[0]:.4f} -> {reference.losses[-1]:.4f}, largest error on "
-        f"the way {(facula.losses - reference.losses).abs().max():.3g} (PyTorch float32: "
-        f"{(contiguous.losses - reference.losses).abs().max():.3g})"
+        medians["facula - float64"],
+        DEVIATION_FACTOR * max(m for label, m in medians.items() if "facula" not in label),
     )
 
 
@@ -232,7 +251,7 @@ def main():
     )
     parser.add_argument("tool", help="the program equality_step")
     parser.add_argument("--model", choices=list(MODELS), action="append", help="default: all")
-    parser.add_argument("--batch", type=int, default=16, help="of the run over --steps steps")
+    parser.add_argument("--batch", type=int, help="of the longer run (default: per model)")
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--lr", type=float, default=0.01)
     parser.add_argument("--seed", type=int, default=0)
@@ -246,7 +265,7 @@ def main():
         torch.manual_seed(args.seed)
         model = make_model(name)
         check_step1(name, args.tool, model, args.lr, checks)
-        check_steps(name, args.tool, model, args, checks)
+        check_steps(name, args.tool, args, checks)
     sys.exit(1 if checks.violated else 0)
 
 

@@ -95,6 +95,6 @@ def heading(cpus, rounds, seconds, limits):
         fma, inplace = limits["fma_gflops"]["all"], limits["inplace_gb_s"]["all"]
         lines.append(
             f"Measured limits: {fma['median']:.0f} GFLOP/s fp32 ({limits['isa']}), "
-            f"{inplace['median']:.0f} GB/s in place."
+            f"{inplace['median']:.0f} GB/s in place{' (noisy)' if limits['noisy'] else ''}."
         )
     return "\n".join(lines)

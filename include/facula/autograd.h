@@ -106,11 +106,15 @@ FACULA_API void set_grad_buffer(const Tensor& leaf, const Tensor& buffer);
 
 // --- Custom functions ----------------------------------------------------------------------------
 
+struct Node;
+
 /// What a custom function's forward keeps for its backward.
 class FACULA_API FunctionContext {
  public:
-  /// Keeps inputs or intermediate tensors. Reading them after an in-place change is an error.
+  /// Keeps inputs, outputs or intermediate tensors, as they are when forward returns. Reading them
+  /// after a later in-place change is an error.
   void save_for_backward(std::vector<Tensor> tensors);
+  /// In forward what was kept so far; in backward the tensors, connected to the graph.
   std::vector<Tensor> saved_tensors() const;
   /// True if the gradient of tensor input `i` is wanted.
   bool needs_input_grad(std::size_t i) const { return needs_.at(i); }
@@ -118,8 +122,8 @@ class FACULA_API FunctionContext {
  private:
   friend class CustomNode;
   std::vector<Tensor> saved_;
-  std::vector<std::uint32_t> versions_;
   std::vector<bool> needs_;
+  Node* node_ = nullptr;  ///< in backward
 };
 
 using FunctionForward = std::function<std::vector<Tensor>(FunctionContext&)>;
@@ -132,9 +136,11 @@ FACULA_API std::vector<Tensor> apply_function(std::string name, const std::vecto
                                               const FunctionForward& forward,
                                               FunctionBackward backward);
 
-/// A differentiable function of your own:
+/// A differentiable function of your own; the name, optional, appears in messages. If backward is
+/// made of ops, higher derivatives work too:
 ///
 ///   struct Square : autograd::Function<Square> {
+///     static constexpr const char* name = "Square";
 ///     static std::vector<Tensor> forward(FunctionContext& ctx, const std::vector<Tensor>& in) {
 ///       ctx.save_for_backward(in);
 ///       return {in[0] * in[0]};
@@ -147,8 +153,11 @@ FACULA_API std::vector<Tensor> apply_function(std::string name, const std::vecto
 template <class Derived>
 struct Function {
   static std::vector<Tensor> apply(const std::vector<Tensor>& inputs) {
+    std::string name = "Function";
+    if constexpr (requires { std::string(Derived::name); }) name = Derived::name;
     return apply_function(
-        "Function", inputs, [&](FunctionContext& context) { return Derived::forward(context, inputs); },
+        std::move(name), inputs,
+        [&](FunctionContext& context) { return Derived::forward(context, inputs); },
         [](FunctionContext& context, const std::vector<Tensor>& gradients) {
           return Derived::backward(context, gradients);
         });
@@ -158,7 +167,11 @@ struct Function {
 // --- Checkpointing and checks --------------------------------------------------------------------
 
 /// Runs `segment` without keeping what its ops would save, and runs it again during backward, with
-/// the same random numbers. Trades one extra forward pass for memory.
+/// the default generator where it was. Trades one extra forward pass for memory. Everything else
+/// works as without checkpointing: grad() of some tensors, higher derivatives, hooks, segments inside
+/// segments, inputs without gradient around parameters that have one. The segment must compute the
+/// same both times: AutogradError if shapes or the number of saved tensors differ. Side effects,
+/// such as running statistics, happen twice.
 FACULA_API std::vector<Tensor> checkpoint(
     std::function<std::vector<Tensor>(const std::vector<Tensor>&)> segment,
     const std::vector<Tensor>& inputs);

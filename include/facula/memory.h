@@ -7,7 +7,8 @@
 
 namespace facula::cpu {
 
-/// Statistics of host memory; sizes are in bytes, after rounding up to the allocator's size classes.
+/// Statistics of host memory; sizes are in bytes, after rounding up to the allocator's size
+/// classes.
 struct MemoryStats {
   int64_t allocated_bytes = 0;       ///< in use by tensors and other objects now
   int64_t reserved_bytes = 0;        ///< obtained from the system: in use or cached for reuse

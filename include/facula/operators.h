@@ -20,13 +20,21 @@ FACULA_BINARY_OPERATOR(+, add)
 FACULA_BINARY_OPERATOR(-, sub)
 FACULA_BINARY_OPERATOR(*, mul)
 FACULA_BINARY_OPERATOR(/, div)
-FACULA_BINARY_OPERATOR(<, lt)
-FACULA_BINARY_OPERATOR(<=, le)
-FACULA_BINARY_OPERATOR(>, gt)
-FACULA_BINARY_OPERATOR(>=, ge)
-FACULA_BINARY_OPERATOR(==, eq)
-FACULA_BINARY_OPERATOR(!=, ne)
 #undef FACULA_BINARY_OPERATOR
+
+// Results are bool: no operand's memory could hold them.
+#define FACULA_COMPARISON_OPERATOR(symbol, function)                                         \
+  inline Tensor operator symbol(const Tensor& a, const Tensor& b) { return function(a, b); } \
+  inline Tensor operator symbol(const Tensor& a, Scalar b) { return function(a, b); }        \
+  inline Tensor operator symbol(Scalar a, const Tensor& b) { return function(a, b); }
+
+FACULA_COMPARISON_OPERATOR(<, lt)
+FACULA_COMPARISON_OPERATOR(<=, le)
+FACULA_COMPARISON_OPERATOR(>, gt)
+FACULA_COMPARISON_OPERATOR(>=, ge)
+FACULA_COMPARISON_OPERATOR(==, eq)
+FACULA_COMPARISON_OPERATOR(!=, ne)
+#undef FACULA_COMPARISON_OPERATOR
 
 inline Tensor operator-(const Tensor& a) { return neg(a); }
 inline Tensor operator-(Tensor&& a) { return neg(std::move(a)); }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <iosfwd>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include <facula/device.h>
 #include <facula/dims.h>
 #include <facula/dtype.h>
+#include <facula/error.h>
 #include <facula/export.h>
 #include <facula/scalar.h>
 
@@ -249,6 +251,11 @@ FACULA_API Tensor tensor(Scalar value, const TensorOptions& options = {});
 /// A tensor with copies of `values` in row-major order; sizes default to one dimension.
 FACULA_API Tensor tensor(const std::vector<double>& values, IntList sizes = {-1},
                          const TensorOptions& options = {});
+/// The same for a braced list: tensor({1, 2, 3}).
+inline Tensor tensor(std::initializer_list<double> values, IntList sizes = {-1},
+                     const TensorOptions& options = {}) {
+  return tensor(std::vector<double>(values), sizes, options);
+}
 /// Wraps memory owned by the caller, who keeps it alive; `deleter(context)` runs with the last user.
 FACULA_API Tensor from_blob(void* data, IntList sizes, DType dtype,
                             void (*deleter)(void* context) = nullptr, void* context = nullptr);

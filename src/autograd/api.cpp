@@ -48,7 +48,8 @@ const Tensor& Tensor::requires_grad_(bool requires_grad) const {
   check<AutogradError>(!requires_grad || !impl_->has(TensorImpl::kInferenceTensor),
                        "requires_grad_: the tensor was made in InferenceMode; clone() it outside");
   impl_->set(TensorImpl::kRequiresGrad, requires_grad);
-  if (requires_grad) autograd::edge_of(*this);  // makes the accumulator before threads share the leaf
+  if (requires_grad)
+    autograd::edge_of(*this);  // makes the accumulator before threads share the leaf
   return *this;
 }
 
@@ -72,7 +73,7 @@ void Tensor::set_grad(const Tensor& grad) const {
   check<AutogradError>(is_leaf(), "set_grad: only leaves have a settable gradient");
   check<ShapeError>(!grad.defined() || grad.sizes() == sizes(),
                     "set_grad: a gradient of size {} for a tensor of size {}",
-                    grad.defined() ? grad.sizes().str() : "", sizes().str());
+                    grad.defined() ? grad.sizes() : IntList(), sizes());
   if (!grad.defined() && !impl_->node) return;
   Accumulator& state = autograd::accumulator(*autograd::accumulator_of(*impl_));
   if (state.fixed_buffer && !grad.defined()) {
@@ -98,9 +99,7 @@ void Tensor::retain_grad() const {
 
 Tensor Tensor::detach() const {
   check<ValueError>(defined(), "detach: the tensor is undefined");
-  Tensor detached = alias(*impl_);
-  detached.impl_->flags |= impl_->flags & TensorImpl::kIsView;
-  return detached;
+  return alias(*impl_);
 }
 
 void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {
@@ -128,12 +127,12 @@ std::vector<Tensor> initial_gradients(const std::vector<Tensor>& outputs,
       check<AutogradError>(output.numel() == 1,
                            "{}: output {} of size {} has more than one element; pass its gradient, "
                            "or reduce it with sum() or mean()",
-                           function, i, output.sizes().str());
+                           function, i, output.sizes());
       gradients[i] = ones_like(output.detach());
     }
     check<ShapeError>(gradients[i].sizes() == output.sizes(),
                       "{}: a gradient of size {} for an output of size {}", function,
-                      gradients[i].sizes().str(), output.sizes().str());
+                      gradients[i].sizes(), output.sizes());
   }
   return gradients;
 }
@@ -165,11 +164,11 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   }
   const std::vector<Edge> roots = edges_of(outputs);
   const std::vector<Edge> targets = edges_of(inputs);
-  std::vector<Tensor> results = run_backward(
-      roots, std::move(gradients),
-      {.retain_graph = options.retain_graph || options.create_graph,
-       .create_graph = options.create_graph,
-       .targets = targets});
+  std::vector<Tensor> results =
+      run_backward(roots, std::move(gradients),
+                   {.retain_graph = options.retain_graph || options.create_graph,
+                    .create_graph = options.create_graph,
+                    .targets = targets});
   for (std::size_t i = 0; i < results.size(); ++i) {
     check<AutogradError>(results[i].defined() || options.allow_unused,
                          "grad: the outputs do not depend on input {}; set allow_unused to get an "

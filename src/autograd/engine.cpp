@@ -11,12 +11,16 @@ namespace {
 
 using runtime::ModeGuard;
 
-/// One backward pass. Nodes carry the pass's number and their place in its table; a nested pass that
-/// meets the same nodes puts the outer pass's marks back when it is done.
+/// One backward pass. Nodes carry the pass's number and their place in its table; a nested pass
+/// that meets the same nodes puts the outer pass's marks back when it is done.
 class Sweep {
  public:
   explicit Sweep(const BackwardOptions& options)
-      : id_(++counter), options_(options), outer_(std::exchange(current, this)) {}
+      : id_(++counter), options_(options), outer_(std::exchange(current, this)) {
+    entries_.swap(spare.entries);
+    gradients_.swap(spare.gradients);
+    ready_.swap(spare.ready);
+  }
   ~Sweep() {
     for (const Entry& entry : entries_) {
       entry.node->sweep = entry.outer_sweep;
@@ -24,6 +28,12 @@ class Sweep {
       release(entry.node);
     }
     current = outer_;
+    entries_.clear();
+    gradients_.clear();
+    ready_.clear();
+    entries_.swap(spare.entries);
+    gradients_.swap(spare.gradients);
+    ready_.swap(spare.ready);
   }
 
   std::vector<Tensor> run(std::span<const Edge> roots, std::vector<Tensor> gradients) {
@@ -59,15 +69,22 @@ class Sweep {
     std::uint32_t outer_place;
     std::int32_t pending;      ///< consumers that have not delivered yet
     std::uint32_t first_grad;  ///< place of the output gradients
-    bool wanted;
+    bool wanted;               ///< a target or on the way to one
+    bool runs;                 ///< on the way to a target
     bool queued;
   };
 
   void enter(Node* node) {
     retain(node);
-    entries_.push_back({node, node->sweep, node->place, 0,
-                        static_cast<std::uint32_t>(gradients_.size()), options_.targets.empty(),
-                        false});
+    const bool everything = options_.targets.empty();
+    entries_.push_back({.node = node,
+                        .outer_sweep = node->sweep,
+                        .outer_place = node->place,
+                        .pending = 0,
+                        .first_grad = static_cast<std::uint32_t>(gradients_.size()),
+                        .wanted = everything,
+                        .runs = everything,
+                        .queued = false});
     gradients_.resize(gradients_.size() + node->outputs);
     node->sweep = id_;
     node->place = static_cast<std::uint32_t>(entries_.size() - 1);
@@ -78,34 +95,46 @@ class Sweep {
     for (const Edge& root : roots) {
       if (root.node->sweep != id_) enter(root.node);
     }
-    for (std::size_t i = 0; i < entries_.size(); ++i) {
-      Node& node = *entries_[i].node;
-      for (int k = 0; k < node.inputs; ++k) {
-        Node* next = node.edges()[k].node;
-        if (!next) continue;
-        if (next->sweep != id_) enter(next);
-        ++entries_[next->place].pending;
-      }
+    for (std::uint32_t i = 0; i < entries_.size(); ++i) {
+      for_each_input(i, [this](const Edge& edge) {
+        if (edge.node->sweep != id_) enter(edge.node);
+        ++entries_[edge.node->place].pending;
+      });
     }
   }
 
-  /// Follows the edges backwards from the targets: only nodes on the way to one need to run.
+  /// Marks the targets and what lies between them and the roots: only that needs to run.
   void mark_wanted() {
     for (const Edge& target : options_.targets) {
       if (target.node && target.node->sweep == id_) entries_[target.node->place].wanted = true;
     }
-    // Breadth-first discovery order is no topological order, so sweep until nothing changes; graphs
-    // are shallow in terms of such passes because consumers are mostly discovered before producers.
-    for (bool changed = true; changed;) {
-      changed = false;
-      for (std::size_t i = entries_.size(); i-- > 0;) {
-        Entry& entry = entries_[i];
-        if (entry.wanted) continue;
-        for (int k = 0; k < entry.node->inputs; ++k) {
-          const Node* next = entry.node->edges()[k].node;
-          if (next && entries_[next->place].wanted) changed = entry.wanted = true;
-        }
-      }
+    // Consumers before producers: a node follows once all its consumers are in the list.
+    std::vector<std::uint32_t> order;
+    std::vector<std::int32_t> pending;
+    order.reserve(entries_.size());
+    pending.reserve(entries_.size());
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      pending.push_back(entries_[i].pending);
+      if (entries_[i].pending == 0) order.push_back(static_cast<std::uint32_t>(i));
+    }
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      for_each_input(order[i], [&](const Edge& edge) {
+        if (--pending[edge.node->place] == 0) order.push_back(edge.node->place);
+      });
+    }
+    for (std::size_t i = order.size(); i-- > 0;) {
+      Entry& entry = entries_[order[i]];
+      for_each_input(order[i],
+                     [&](const Edge& edge) { entry.runs |= entries_[edge.node->place].wanted; });
+      entry.wanted |= entry.runs;
+    }
+  }
+
+  template <class F>
+  void for_each_input(std::uint32_t place, F visit_edge) {
+    Node& node = *entries_[place].node;
+    for (int k = 0; k < node.inputs; ++k) {
+      if (node.edges()[k].node) visit_edge(node.edges()[k]);
     }
   }
 
@@ -135,13 +164,15 @@ class Sweep {
 
   void run_hooks(Entry& entry) {
     NodeExtras& extras = *entry.node->extras;
-    for (const NodeExtras::GradHook& hook : extras.gradient_hooks) {
+    // A copy: a hook may remove itself.
+    const std::vector<NodeExtras::GradHook> hooks = extras.gradient_hooks;
+    for (const NodeExtras::GradHook& hook : hooks) {
       Tensor& gradient = gradient_of(entry, hook.output);
       if (!gradient.defined()) continue;
       if (Tensor replaced = hook.callback(gradient); replaced.defined()) {
         check<ShapeError>(replaced.sizes() == gradient.sizes(),
                           "hook on {}: returned a gradient of size {}, expected {}",
-                          entry.node->name(), replaced.sizes().str(), gradient.sizes().str());
+                          entry.node->name(), replaced.sizes(), gradient.sizes());
         gradient = std::move(replaced);
       }
     }
@@ -155,12 +186,14 @@ class Sweep {
 
   void visit(std::uint32_t place) {
     Node& node = *entries_[place].node;
-    if (node.extras) [[unlikely]] run_hooks(entries_[place]);
-    if (!options_.targets.empty()) [[unlikely]] capture(entries_[place]);
+    if (node.extras) [[unlikely]]
+      run_hooks(entries_[place]);
+    if (!options_.targets.empty()) [[unlikely]]
+      capture(entries_[place]);
     const bool accumulates = node.kind == &kAccumulateKind;
-    const bool skip = !entries_[place].wanted || (accumulates && !options_.targets.empty());
+    const bool runs = entries_[place].runs && reached(entries_[place]);
     SmallVector<Tensor, 4> produced(node.inputs);
-    if (!skip && reached(entries_[place])) {
+    if (runs) {
       // Gradients move out of the table: rules may nest a pass that grows other tables, and memory
       // goes as soon as it has been used.
       SmallVector<Tensor, 2> received(node.outputs);
@@ -168,11 +201,12 @@ class Sweep {
         received[i] = std::move(gradient_of(entries_[place], i));
       }
       node.kind->apply(node, received.data(), produced.data());
-      if (runtime::tl_mode & runtime::kAnomaly) [[unlikely]] check_gradients(node, produced.data());
+      if (runtime::tl_mode & runtime::kAnomaly) [[unlikely]]
+        check_gradients(node, produced.data());
     } else {
       for (int i = 0; i < node.outputs; ++i) gradient_of(entries_[place], i) = Tensor();
     }
-    if (!options_.retain_graph && !accumulates) release_saved(node);
+    if (runs && !options_.retain_graph && !accumulates) release_saved(node);
     for (int k = 0; k < node.inputs; ++k) {
       const Edge& edge = node.edges()[k];
       if (!edge.node) continue;
@@ -192,6 +226,14 @@ class Sweep {
 
   static std::atomic<std::uint64_t> counter;
 
+  /// The tables' memory, kept from one pass to the next.
+  struct Spare {
+    std::vector<Entry> entries;
+    std::vector<Tensor> gradients;
+    std::vector<std::uint32_t> ready;
+  };
+  static thread_local Spare spare;
+
   std::uint64_t id_;
   const BackwardOptions& options_;
   Sweep* outer_;
@@ -202,6 +244,7 @@ class Sweep {
 };
 
 thread_local Sweep* Sweep::current = nullptr;
+thread_local Sweep::Spare Sweep::spare;
 std::atomic<std::uint64_t> Sweep::counter = 0;
 
 void accumulate(Node& node, Tensor* output_gradients, Tensor*) {
@@ -211,7 +254,7 @@ void accumulate(Node& node, Tensor* output_gradients, Tensor*) {
   Tensor incoming = std::move(output_gradients[0]);
   check<ShapeError>(incoming.sizes() == variable.size_list(),
                     "backward: a gradient of size {} arrived at a leaf of size {}",
-                    incoming.sizes().str(), variable.size_list().str());
+                    incoming.sizes(), variable.size_list());
   if (incoming.dtype() != variable.dtype) incoming = incoming.to(variable.dtype);
   const bool recording = !(runtime::tl_mode & runtime::kNoGrad);
   Tensor gradient = Tensor::adopt(std::exchange(state.gradient, nullptr));
@@ -241,7 +284,8 @@ void accumulate(Node& node, Tensor* output_gradients, Tensor*) {
   if (node.extras) {
     __atomic_fetch_add(&state.variable->references, 1, __ATOMIC_RELAXED);
     const Tensor leaf = Tensor::adopt(state.variable);
-    for (const auto& hook : node.extras->accumulation_hooks) hook.callback(leaf);
+    const std::vector<NodeExtras::AccumulationHook> hooks = node.extras->accumulation_hooks;
+    for (const NodeExtras::AccumulationHook& hook : hooks) hook.callback(leaf);
   }
 }
 

@@ -1,7 +1,8 @@
 #include "autograd/node.h"
 
-#include <cstring>
+#include <new>
 
+#include "autograd/checkpoint.h"
 #include "base/check.h"
 #include "core/host_allocator.h"
 
@@ -12,13 +13,13 @@ void drop(TensorImpl*& tensor) noexcept {
   if (tensor) Tensor::adopt(std::exchange(tensor, nullptr));
 }
 
-// Nodes whose last reference is gone while another node is being destroyed. Working through the list
-// instead of recursing keeps long chains from exhausting the stack.
+// Nodes whose last reference is gone while another node is being destroyed. Working through the
+// list instead of recursing keeps long chains from exhausting the stack.
 thread_local constinit Node* doomed [[gnu::tls_model("initial-exec")]] = nullptr;
 thread_local constinit bool destroying [[gnu::tls_model("initial-exec")]] = false;
 
 void destroy_one(Node* node) noexcept {
-  release_saved(*node);
+  for (int i = 0; i < node->saved + node->shapes; ++i) drop(node->slots()[i].tensor);
   if (node->kind->destroy) node->kind->destroy(*node);
   for (int i = 0; i < node->inputs; ++i) {
     if (Node* next = node->edges()[i].node) release(next);
@@ -31,8 +32,8 @@ void destroy_one(Node* node) noexcept {
 
 Node* new_node(const NodeKind& kind, std::size_t inputs, std::size_t outputs, std::size_t saved,
                std::size_t shapes, std::size_t attr_bytes) {
-  const std::size_t bytes = sizeof(Node) + inputs * sizeof(Edge) +
-                            (saved + shapes) * sizeof(SavedTensor) + attr_bytes;
+  const std::size_t bytes =
+      sizeof(Node) + inputs * sizeof(Edge) + (saved + shapes) * sizeof(SavedTensor) + attr_bytes;
   Node* node = new (host_allocate(bytes)) Node;
   node->inputs = static_cast<std::uint16_t>(inputs);
   node->outputs = static_cast<std::uint16_t>(outputs);
@@ -41,13 +42,20 @@ Node* new_node(const NodeKind& kind, std::size_t inputs, std::size_t outputs, st
   node->attr_bytes = static_cast<std::uint16_t>(attr_bytes);
   node->kind = &kind;
   node->bytes = static_cast<std::uint32_t>(bytes);
-  std::memset(static_cast<void*>(node + 1), 0, bytes - sizeof(Node));
+  // Loops: a call of memset would cost more than the few words written.
+  for (std::size_t i = 0; i < inputs; ++i) node->edges()[i] = Edge{};
+  for (std::size_t i = 0; i < saved + shapes; ++i) node->slots()[i] = SavedTensor{};
   return node;
 }
 
 void release_saved(Node& node) noexcept {
   node.released = true;
-  for (int i = 0; i < node.saved + node.shapes; ++i) drop(node.slots()[i].tensor);
+  for (int i = 0; i < node.saved; ++i) {
+    TensorImpl*& tensor = node.slots()[i].tensor;
+    if (tensor && tensor->storage) drop(tensor);
+  }
+  if (node.extras && node.extras->segment) [[unlikely]]
+    Segment::release_values(node);
 }
 
 void release(Node* node) noexcept {
@@ -97,7 +105,7 @@ Accumulator& accumulator(Node& node) { return *static_cast<Accumulator*>(node.at
 Node* accumulator_of(TensorImpl& leaf) {
   if (!leaf.node) {
     Node* node = new_node(kAccumulateKind, 0, 1, 0, 0, sizeof(Accumulator));
-    accumulator(*node).variable = &leaf;
+    new (node->attrs()) Accumulator{&leaf, nullptr, false, false};
     leaf.node = node;
     leaf.output_index = 0;
     leaf.set(TensorImpl::kIsLeafVariable);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 namespace facula::autograd {
 
 struct Node;
+class Segment;
 
 /// Where the gradient of an input flows: output `index` of `node`. Null: nowhere.
 struct Edge {
@@ -47,7 +49,7 @@ struct Node {
   std::uint16_t saved = 0;   ///< slots of the op's save plan
   std::uint16_t shapes = 0;  ///< shapes of the inputs where they were broadcast: 0 or `inputs`
   std::uint16_t attr_bytes = 0;
-  bool released = false;  ///< saved tensors are gone: backward has run
+  bool released = false;  ///< saved tensors are gone: backward has run through
   const NodeKind* kind = nullptr;
   const Op* op = nullptr;  ///< null for nodes that are no op
   /// The sweep that visited the node last, and its place in that sweep's table.
@@ -63,13 +65,13 @@ struct Node {
   const char* name() const { return op ? op->name : kind->name; }
 };
 
-/// Allocates a node with zeroed slots and `attr_bytes` bytes behind them.
+/// Allocates a node with empty slots and `attr_bytes` uninitialised bytes behind them.
 Node* new_node(const NodeKind& kind, std::size_t inputs, std::size_t outputs, std::size_t saved,
                std::size_t shapes, std::size_t attr_bytes);
 inline void retain(Node* node) noexcept {
   __atomic_fetch_add(&node->references, 1, __ATOMIC_RELAXED);
 }
-/// Gives up what the node keeps for backward.
+/// Gives up the elements of what the node keeps for backward; shapes stay.
 void release_saved(Node& node) noexcept;
 
 /// The edge along which the gradient of `tensor` flows; null if it needs none.
@@ -96,6 +98,9 @@ struct NodeExtras {
   std::vector<std::uint32_t> retained_outputs;
   std::vector<Tensor> retained;  ///< gradients of `retained_outputs`
   std::string origin;            ///< anomaly mode: module path and backtrace of the forward call
+  /// Of a node in a checkpointed segment: the number of each slot's dropped value, or -1.
+  std::shared_ptr<Segment> segment;
+  std::vector<std::int64_t> segment_numbers;
 };
 NodeExtras& extras_of(Node& node);
 

@@ -5,6 +5,7 @@
 #include "autograd/engine.h"
 #include "autograd/node.h"
 #include "autograd/record.h"
+#include "autograd/saved.h"
 #include "base/check.h"
 #include "runtime/dispatch.h"
 #include "runtime/mode.h"
@@ -12,35 +13,25 @@
 namespace facula::autograd {
 namespace {
 
-void save(SavedTensor& slot, const Tensor& tensor) {
-  check<AutogradError>(!tensor.impl()->has(TensorImpl::kInferenceTensor),
-                       "a tensor made in InferenceMode is needed for a gradient; make it outside, "
-                       "or clone() it first");
-  Tensor copy = tensor;
-  slot.version = tensor.version();
-  slot.tensor = copy.leak();
-}
-
-/// An output must not keep its own node alive, so an alias without history is saved.
-void save_output(SavedTensor& slot, const Tensor& output) {
-  slot.version = output.version();
-  slot.tensor = alias(*output.impl()).leak();
-}
-
 void fill_slots(Node& node, const Call& call, const Outputs& outputs, std::uint32_t needed) {
-  int position = 0;
+  std::size_t next = 0;
   for (const Save& entry : call.op.def.saves) {
-    SavedTensor& slot = node.slots()[position++];
+    const std::size_t slot = next++;
     if (!(entry.when & needed)) continue;
     switch (entry.kind) {
       case Save::Kind::input:
-        if (call.has(entry.index)) save(slot, call.in(entry.index));
+        if (call.has(entry.index)) save(node, slot, call.in(entry.index));
         break;
       case Save::Kind::shape:
-        if (call.has(entry.index)) slot.tensor = shape_only(*call.in(entry.index).impl()).leak();
+        if (call.has(entry.index)) {
+          node.slots()[slot].tensor = shape_only(*call.in(entry.index).impl()).leak();
+        }
         break;
-      case Save::Kind::output: save_output(slot, outputs[entry.index]); break;
-      case Save::Kind::recomputed_output: break;
+      case Save::Kind::output:
+        save_output(node, slot, outputs[entry.index]);
+        break;
+      case Save::Kind::recomputed_output:
+        break;
     }
   }
   for (int i = 0; i < node.shapes; ++i) {
@@ -73,9 +64,9 @@ void record(const Call& call, Outputs& outputs) {
   const Op& op = call.op;
   const std::size_t segment_bytes = call.segments ? op.tensor_arguments * sizeof(std::uint16_t) : 0;
   const std::size_t shapes = needs_shapes(call, outputs) ? call.count : 0;
-  Node* node = new_node(kOpKind, call.count, outputs.size(),
-                        static_cast<std::size_t>(op.def.saves.size()), shapes,
-                        op.attrs.bytes + segment_bytes);
+  Node* node =
+      new_node(kOpKind, call.count, outputs.size(), static_cast<std::size_t>(op.def.saves.size()),
+               shapes, op.attrs.bytes + segment_bytes);
   node->op = &op;
   std::uint32_t needed = 0;
   for (std::uint32_t i = 0; i < call.count; ++i) {
@@ -103,51 +94,45 @@ void record(const Call& call, Outputs& outputs) {
   release(node);
 }
 
-void rebase(const Tensor& self, Tensor& result) {
+void rebase(const Tensor& self, const Tensor& result) {
   TensorImpl& impl = *self.impl();
-  check<AutogradError>(
-      !impl.has(TensorImpl::kIsView),
-      "{}: an in-place operation that needs a gradient writes into a view; use the out-of-place "
-      "operation, or change the whole tensor",
-      result.impl()->node ? result.impl()->node->name() : "in-place write");
-  Tensor target = self;
-  set_history(target, result.impl()->node, result.impl()->output_index);
-  ++impl.storage->history;
+  if (result.requires_grad()) {
+    Tensor target = self;
+    set_history(target, result.impl()->node, result.impl()->output_index);
+  } else {
+    if (impl.node) release(std::exchange(impl.node, nullptr));
+    impl.output_index = 0;
+    impl.set(TensorImpl::kRequiresGrad, false);
+  }
+  if (impl.storage) ++impl.storage->history;
+}
+
+Tensor before_write(const Tensor& self, bool keep_values) {
+  const TensorImpl& impl = *self.impl();
+  Tensor operand = alias(impl);
+  if (keep_values) operand = to_copy(operand);
+  if (impl.requires_grad()) set_history(operand, impl.node, impl.output_index);
+  return operand;
+}
+
+std::string history_name(const Tensor& tensor) {
+  std::string name;
+  bool word_begins = true;
+  for (const char* c = tensor.impl()->node->name(); *c; ++c) {
+    if (*c != '_') {
+      name += word_begins && *c >= 'a' && *c <= 'z' ? static_cast<char>(*c - 'a' + 'A') : *c;
+    }
+    word_begins = *c == '_';
+  }
+  return name + "Backward0";
 }
 
 }  // namespace facula::autograd
 
 namespace facula {
 
-namespace {
-
 using autograd::Node;
-using autograd::SavedTensor;
-
-Tensor unpack(const Node& node, const SavedTensor& slot, const char* what, std::size_t index) {
-  check<AutogradError>(
-      !node.released,
-      "backward through {}: its saved tensors were freed by an earlier backward; pass "
-      "retain_graph = true to the first call to go through a graph twice",
-      node.op->name);
-  check<AutogradError>(slot.tensor != nullptr,
-                       "backward through {}: {} {} was not saved; this is an error in the op's "
-                       "definition",
-                       node.op->name, what, index);
-  if (slot.tensor->storage) {
-    const std::uint32_t now = slot.tensor->storage->version;
-    check<AutogradError>(
-        now == slot.version,
-        "backward through {}: {} {} of size {} was changed in place after it was used (version {}, "
-        "expected {}); use the out-of-place operation or clone() before changing it{}",
-        node.op->name, what, index, slot.tensor->size_list().str(), now, slot.version,
-        node.extras ? "\n" + node.extras->origin : "");
-  }
-  __atomic_fetch_add(&slot.tensor->references, 1, __ATOMIC_RELAXED);
-  return Tensor::adopt(slot.tensor);
-}
-
-}  // namespace
+using autograd::unpack;
 
 Tensor GradientContext::input(std::size_t i) const {
   const int slot = i < std::size(node_.op->input_slot) ? node_.op->input_slot[i] : -1;
@@ -157,6 +142,13 @@ Tensor GradientContext::input(std::size_t i) const {
                        "definition",
                        node_.op->name, i);
   return unpack(node_, node_.shape_slots()[i], "input", i);
+}
+
+bool GradientContext::higher_order() const { return !(runtime::tl_mode & runtime::kNoGrad); }
+
+bool GradientContext::has_input(std::size_t i) const {
+  const int slot = node_.op->input_slot[i];
+  return node_.released || (slot >= 0 && node_.slots()[slot].tensor);
 }
 
 Tensor GradientContext::output(std::size_t i) const {
@@ -170,13 +162,13 @@ Tensor GradientContext::output(std::size_t i) const {
     }
     for (const Tensor& tensor : inputs) pointers.push_back(&tensor);
     Outputs outputs;
-    runtime::dispatch(Call{*node_.op, pointers.data(), static_cast<std::uint32_t>(inputs.size()),
-                           attributes()},
-                      outputs);
+    runtime::dispatch(
+        Call{*node_.op, pointers.data(), static_cast<std::uint32_t>(inputs.size()), attributes()},
+        outputs);
     return std::move(outputs[i]);
   }
   Tensor result = unpack(node_, node_.slots()[slot], "output", i);
-  if (!(runtime::tl_mode & runtime::kNoGrad)) {
+  if (higher_order()) {
     // For higher derivatives the output must be connected to the node that made it.
     result = alias(*result.impl());
     autograd::set_history(result, &node_, i);

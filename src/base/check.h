@@ -3,7 +3,25 @@
 
 #include <fmt/core.h>
 
+#include <concepts>
+#include <string>
+#include <string_view>
+
 #include <facula/error.h>
+
+/// Types with a str() method are formatted through it. Pass the object itself to check(), never
+/// object.str(): a check that holds must not pay for its message.
+template <class T>
+  requires requires(const T& value) {
+    { value.str() } -> std::same_as<std::string>;
+  }
+struct fmt::formatter<T> {
+  constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
+  template <class Context>
+  auto format(const T& value, Context& context) const {
+    return fmt::format_to(context.out(), "{}", value.str());
+  }
+};
 
 namespace facula {
 

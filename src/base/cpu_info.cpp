@@ -48,7 +48,8 @@ void tighten(std::optional<T>& limit, T candidate) {
   if (!limit || candidate < *limit) limit = candidate;
 }
 
-void tighten_cpus(CgroupLimits& limits, std::optional<int64_t> quota, std::optional<int64_t> period) {
+void tighten_cpus(CgroupLimits& limits, std::optional<int64_t> quota,
+                  std::optional<int64_t> period) {
   // Without a limit, version 2 writes "max", which is no number, and version 1 writes -1.
   if (!quota || !period || *quota <= 0 || *period <= 0) return;
   tighten(limits.cpus, static_cast<double>(*quota) / static_cast<double>(*period));
@@ -75,9 +76,9 @@ void read_v1_memory(CgroupLimits& limits, const std::string& folder) {
   if (memory && *memory > 0) tighten(limits.memory_bytes, *memory);
 }
 
-/// Reads the group `path` below `mount` and all its ancestors. A container often sees its own group as
-/// the mount itself, while /proc tells a path of the host that does not exist: then only the last
-/// step, the mount, is found.
+/// Reads the group `path` below `mount` and all its ancestors. A container often sees its own group
+/// as the mount itself, while /proc tells a path of the host that does not exist: then only the
+/// last step, the mount, is found.
 void read_ancestry(CgroupLimits& limits, const std::string& mount, std::string path,
                    void (*read)(CgroupLimits&, const std::string&)) {
   while (!path.empty()) {
@@ -99,8 +100,7 @@ bool lists_controller(std::string_view list, std::string_view controller) {
 CacheSizes read_cache_sizes() {
   CacheSizes sizes;
   for (int index = 0; index < 8; ++index) {
-    const std::string folder =
-        fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", index);
+    const std::string folder = fmt::format("/sys/devices/system/cpu/cpu0/cache/index{}/", index);
     const auto level = int_from_file(folder + "level");
     const auto type = first_line(folder + "type");
     const auto size = first_line(folder + "size");  // such as "32K"

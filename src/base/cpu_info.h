@@ -23,8 +23,8 @@ FACULA_API CpuCapability parse_cpu_capability(const std::string& text, const cha
 /// The best capability of CPU and operating system.
 FACULA_API CpuCapability detected_cpu_capability() noexcept;
 
-/// The capability to use: the detected one, capped by FACULA_CPU_CAPABILITY. Throws ValueError if that
-/// variable has an unknown value.
+/// The capability to use: the detected one, capped by FACULA_CPU_CAPABILITY. Throws ValueError if
+/// that variable has an unknown value.
 FACULA_API CpuCapability cpu_capability();
 
 /// CPUs that the affinity mask of the process allows, ascending; read once.
@@ -40,8 +40,8 @@ struct CgroupLimits {
   std::optional<int64_t> memory_bytes;
 };
 
-/// The tightest limits of the process's control group and its ancestors, versions 1 and 2. `root` is
-/// put before /proc and /sys, so that tests can supply a file system of their own.
+/// The tightest limits of the process's control group and its ancestors, versions 1 and 2. `root`
+/// is put before /proc and /sys, so that tests can supply a file system of their own.
 FACULA_API CgroupLimits read_cgroup_limits(const std::string& root = "");
 
 /// Physical memory in bytes.
@@ -49,8 +49,8 @@ FACULA_API int64_t physical_memory_bytes();
 /// Memory this process may use, in bytes: physical memory or the cgroup limit if less.
 FACULA_API int64_t usable_memory_bytes();
 
-/// Sizes in bytes of the caches seen by the first CPU; conservative guesses where the system does not
-/// tell. `l3` is shared by several cores, and 0 if there is none.
+/// Sizes in bytes of the caches seen by the first CPU; conservative guesses where the system does
+/// not tell. `l3` is shared by several cores, and 0 if there is none.
 struct CacheSizes {
   int64_t l1_data = 32 << 10;
   int64_t l2 = 256 << 10;
@@ -58,7 +58,8 @@ struct CacheSizes {
 };
 FACULA_API const CacheSizes& cache_sizes();
 
-/// The marketing name of the CPU, such as "AMD EPYC 9654"; "unknown CPU" if the system does not tell.
+/// The marketing name of the CPU, such as "AMD EPYC 9654"; "unknown CPU" if the system does not
+/// tell.
 FACULA_API const std::string& cpu_model_name();
 
 }  // namespace facula::base

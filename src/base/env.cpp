@@ -32,8 +32,9 @@ std::optional<bool> env_bool(const char* name) {
   const std::optional<std::string> text = env_string(name);
   if (!text) return std::nullopt;
   std::string lower = *text;
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  std::transform(lower.begin(), lower.end(), lower.begin(), [](char c) {
+    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
   constexpr std::array<std::string_view, 4> kTrue = {"1", "true", "on", "yes"};
   constexpr std::array<std::string_view, 4> kFalse = {"0", "false", "off", "no"};
   if (std::find(kTrue.begin(), kTrue.end(), lower) != kTrue.end()) return true;

@@ -1,5 +1,5 @@
-// Environment variables that set Facula up. Every name begins with FACULA_; an empty value counts as
-// unset.
+// Environment variables that set Facula up. Every name begins with FACULA_; an empty value counts
+// as unset.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ FACULA_API std::optional<std::string> env_string(const char* name);
 /// [min, max].
 FACULA_API std::optional<int64_t> env_int(const char* name, int64_t min, int64_t max);
 
-/// The switch in variable `name`, if set: 1, true, on, yes or 0, false, off, no, in any case. Throws
-/// ValueError for anything else.
+/// The switch in variable `name`, if set: 1, true, on, yes or 0, false, off, no, in any case.
+/// Throws ValueError for anything else.
 FACULA_API std::optional<bool> env_bool(const char* name);
 
 }  // namespace facula::base

@@ -16,9 +16,9 @@ template <class R, class... Args>
 class FunctionRef<R(Args...)> {
  public:
   template <class F>
-    requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> &&
-             std::is_invocable_r_v<R, F&, Args...>)
-  FunctionRef(F&& callable) noexcept  // NOLINT(google-explicit-constructor): lambdas at call sites
+  requires(!std::is_same_v<std::remove_cvref_t<F>, FunctionRef> &&
+           std::is_invocable_r_v<R, F&, Args...>) FunctionRef(F&& callable)
+  noexcept  // NOLINT(google-explicit-constructor): lambdas at call sites
       : callable_(address(callable)), invoke_(&invoke<std::remove_reference_t<F>>) {}
 
   R operator()(Args... args) const { return invoke_(callable_, std::forward<Args>(args)...); }

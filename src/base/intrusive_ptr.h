@@ -73,8 +73,9 @@ class IntrusivePtr {
   }
   IntrusivePtr(IntrusivePtr&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
   template <class U>
-    requires(std::is_convertible_v<U*, T*> && !std::is_same_v<U, T>)
-  IntrusivePtr(IntrusivePtr<U> other) noexcept  // NOLINT(google-explicit-constructor)
+  requires(std::is_convertible_v<U*, T*> && !std::is_same_v<U, T>)
+      IntrusivePtr(IntrusivePtr<U> other)
+  noexcept  // NOLINT(google-explicit-constructor)
       : object_(other.release()) {}
   IntrusivePtr& operator=(IntrusivePtr other) noexcept {
     swap(other);
@@ -106,7 +107,7 @@ class IntrusivePtr {
  private:
   void drop() noexcept {
     if (object_ == nullptr || !object_->ref_count().decrement()) return;
-    if constexpr (requires(T* object) { T::destroy(object); }) {
+    if constexpr (requires(T * object) { T::destroy(object); }) {
       T::destroy(object_);
     } else {
       delete object_;

@@ -29,23 +29,23 @@ class SmallVector {
   using iterator = T*;
   using const_iterator = const T*;
 
+  // All other constructors delegate to this one, so that the destructor runs if they throw.
   SmallVector() noexcept = default;
-  explicit SmallVector(size_t count) { resize(count); }
-  SmallVector(size_t count, const T& value) { resize(count, value); }
-  SmallVector(std::initializer_list<T> values) { append(values.begin(), values.end()); }
+  explicit SmallVector(size_t count) : SmallVector() { resize(count); }
+  SmallVector(size_t count, const T& value) : SmallVector() { resize(count, value); }
+  SmallVector(std::initializer_list<T> values) : SmallVector(values.begin(), values.end()) {}
   template <std::forward_iterator It>
-  SmallVector(It first, It last) {
+  SmallVector(It first, It last) : SmallVector() {
     append(first, last);
   }
   /// From any range of convertible elements, such as a span or a std::vector.
   template <std::ranges::forward_range R>
-    requires(!std::is_same_v<std::remove_cvref_t<R>, SmallVector> &&
-             std::is_convertible_v<std::ranges::range_reference_t<R>, T>)
-  explicit SmallVector(R&& range) {
-    append(std::ranges::begin(range), std::ranges::end(range));
-  }
+  requires(
+      !std::is_same_v<std::remove_cvref_t<R>, SmallVector> &&
+      std::is_convertible_v<std::ranges::range_reference_t<R>, T>) explicit SmallVector(R&& range)
+      : SmallVector(std::ranges::begin(range), std::ranges::end(range)) {}
 
-  SmallVector(const SmallVector& other) { append(other.begin(), other.end()); }
+  SmallVector(const SmallVector& other) : SmallVector(other.begin(), other.end()) {}
   SmallVector(SmallVector&& other) noexcept { take(other); }
   SmallVector& operator=(const SmallVector& other) {
     if (this != &other) assign(other.begin(), other.end());

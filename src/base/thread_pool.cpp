@@ -45,8 +45,8 @@ void pause_cpu() noexcept {
 /// and the sleeper tens of microseconds.
 class Parking {
  public:
-  /// Returns once ready() is true. Whoever makes it true must then call wake(); the change itself and
-  /// the loads in ready() must be sequentially consistent, or a wake-up could be missed.
+  /// Returns once ready() is true. Whoever makes it true must then call wake(); the change itself
+  /// and the loads in ready() must be sequentially consistent, or a wake-up could be missed.
   template <class Ready>
   void wait(Clock::duration spin_time, Ready ready) noexcept {
     while (!spin(spin_time, ready)) {
@@ -89,8 +89,8 @@ struct alignas(kCacheLine) Worker {
 };
 
 /// The word that admits workers to a job. From the lowest bit: 16 bits number of workers inside, 16
-/// bits number of participants (worker i may enter if i is less; 0 when closed), 32 bits generation,
-/// by which a worker knows a job it has not seen.
+/// bits number of participants (worker i may enter if i is less; 0 when closed), 32 bits
+/// generation, by which a worker knows a job it has not seen.
 struct Gate {
   static constexpr uint64_t kInside = 0xffff;
   static constexpr uint64_t kParticipants = 0xffff0000;
@@ -132,9 +132,9 @@ void pin_thread(pthread_t thread, int cpu) {
 }
 
 /// One job at a time runs on the pool; `busy_` is held meanwhile, and while the crew of workers is
-/// changed. A worker takes part if it comes in time, but nobody waits for one that sleeps or has lost
-/// its CPU: the caller ends the job when all slices are claimed and those inside have left. That keeps
-/// more threads than CPUs harmless.
+/// changed. A worker takes part if it comes in time, but nobody waits for one that sleeps or has
+/// lost its CPU: the caller ends the job when all slices are claimed and those inside have left.
+/// That keeps more threads than CPUs harmless.
 class Pool {
  public:
   /// Never destroyed, because destructors of static objects may still compute.
@@ -191,13 +191,14 @@ class Pool {
 
   int default_threads() {
     int expected = 0;
-    const int threads = static_cast<int>(
-        env_int("FACULA_NUM_THREADS", 1, kMaxThreads).value_or(std::min(usable_cpus(), kMaxThreads)));
+    const int threads = static_cast<int>(env_int("FACULA_NUM_THREADS", 1, kMaxThreads)
+                                             .value_or(std::min(usable_cpus(), kMaxThreads)));
     return threads_.compare_exchange_strong(expected, threads) ? threads : expected;
   }
 
   bool try_lock() noexcept {
-    return !busy_.load(std::memory_order_relaxed) && !busy_.exchange(true, std::memory_order_acquire);
+    return !busy_.load(std::memory_order_relaxed) &&
+           !busy_.exchange(true, std::memory_order_acquire);
   }
   struct Unlocker {
     Pool& pool;
@@ -271,8 +272,9 @@ class Pool {
   void stop_workers() noexcept;
   bool start_worker(Worker& worker, const std::vector<int>& cpus);
 
-  /// Only the forking thread lives on in the child, where new workers are started when first needed.
-  /// A body that forks must exec or _exit in the child: slices of other threads are lost there.
+  /// Only the forking thread lives on in the child, where new workers are started when first
+  /// needed. A body that forks must exec or _exit in the child: slices of other threads are lost
+  /// there.
   void after_fork_in_child() noexcept {
     // If another thread was changing the crew, its array is in an unknown state: give it up.
     if (busy_.load() && !tls_in_region) (void)workers_.release();
@@ -283,8 +285,8 @@ class Pool {
     if (!tls_in_region && !finished_.load()) unlock();
   }
 
-  /// At exit. A job that still runs (in another thread, or exit() was called by a body) is left alone;
-  /// its threads end with the process.
+  /// At exit. A job that still runs (in another thread, or exit() was called by a body) is left
+  /// alone; its threads end with the process.
   void shut_down() noexcept {
     if (tls_in_region || !try_lock()) return;
     stop_workers();
@@ -334,11 +336,13 @@ void Pool::start_workers() {
   started_ = true;
 
   if (worker_count_ < threads - 1) {
-    log_warning("thread pool: the system gave {} of {} worker threads; raise its limit on threads or "
-                "lower FACULA_NUM_THREADS", worker_count_, threads - 1);
+    log_warning(
+        "thread pool: the system gave {} of {} worker threads; raise its limit on threads or "
+        "lower FACULA_NUM_THREADS",
+        worker_count_, threads - 1);
   }
-  // The caller is the user's thread: pinned, it would hand its mask on to every thread it starts (data
-  // loaders, other libraries), which then share one CPU. Hence only on demand.
+  // The caller is the user's thread: pinned, it would hand its mask on to every thread it starts
+  // (data loaders, other libraries), which then share one CPU. Hence only on demand.
   if (!cpus.empty() && pin.value_or(false)) pin_thread(pthread_self(), cpus[0]);
 }
 

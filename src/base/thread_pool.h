@@ -12,9 +12,9 @@ namespace facula::base {
 
 /// Calls body(0) ... body(slices - 1), each exactly once, on the calling thread and the workers.
 ///
-/// Slices are claimed dynamically, so the order and the thread of a slice vary. Choose `slices` from
-/// the problem alone, never from get_num_threads(), and combine partial results in a fixed order:
-/// then the result is the same bits for every number of threads.
+/// Slices are claimed dynamically, so the order and the thread of a slice vary. Choose `slices`
+/// from the problem alone, never from get_num_threads(), and combine partial results in a fixed
+/// order: then the result is the same bits for every number of threads.
 ///
 /// Runs inline in the caller when nested in another parallel_for, when another thread is using the
 /// pool, or with a single slice or thread. The first exception thrown by a body is rethrown here
@@ -24,8 +24,8 @@ FACULA_API void parallel_for(int64_t slices, FunctionRef<void(int64_t)> body);
 /// True inside a body that parallel_for is running on the pool.
 FACULA_API bool in_parallel_region() noexcept;
 
-/// Sets the function that every worker runs once when it starts (null for none). A backend uses it to
-/// set up thread-local state of the library it wraps.
+/// Sets the function that every worker runs once when it starts (null for none). A backend uses it
+/// to set up thread-local state of the library it wraps.
 FACULA_API void set_thread_init(void (*init)());
 
 }  // namespace facula::base

@@ -59,8 +59,8 @@ Magazine carve_slab(int size_class) {
   return magazine;
 }
 
-/// Magazines that no thread owns, and the books of all threads. Every change of ownership is entered
-/// under the mutex together with the thread's counters, so that sums are consistent.
+/// Magazines that no thread owns, and the books of all threads. Every change of ownership is
+/// entered under the mutex together with the thread's counters, so that sums are consistent.
 class SharedPool {
  public:
   /// Never destroyed: static objects may free blocks to the very end.
@@ -71,8 +71,8 @@ class SharedPool {
 
   void before_fork() { mutex_.lock(); }
   void after_fork_in_parent() { mutex_.unlock(); }
-  /// The other threads do not exist in the child, nor does their thread-local storage for long. Their
-  /// free blocks are lost, because a list may have been caught in the middle of a change.
+  /// The other threads do not exist in the child, nor does their thread-local storage for long.
+  /// Their free blocks are lost, because a list may have been caught in the middle of a change.
   void after_fork_in_child() {
     for (int c = 0; c < kSmallClasses; ++c) {
       for (const FreeList* lists : threads_) {

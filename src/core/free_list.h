@@ -2,8 +2,8 @@
 //
 // A thread owns two magazines (linked lists of free blocks, 64 KiB at most) per size class and
 // usually works on one of them alone: a few instructions, no lock, no shared counter. An empty or
-// full pair exchanges one whole magazine with a pool shared by all threads, in constant time. Hence a
-// block may be freed by another thread than its allocator without any list growing beyond bounds.
+// full pair exchanges one whole magazine with a pool shared by all threads, in constant time. Hence
+// a block may be freed by another thread than its allocator without any list growing beyond bounds.
 #pragma once
 
 #include <atomic>
@@ -46,11 +46,11 @@ struct FreeList {
   FreeBlock* spare = nullptr;       // the second magazine: full, or absent
   std::atomic<uint64_t> popped{0};  // blocks handed out
   std::atomic<uint64_t> pushed{0};  // blocks that came in; pushed - popped are here, spare included
-  uint64_t capacity = 0;            // of the magazines present; 0 before first use and after the end
+  uint64_t capacity = 0;  // of the magazines present; 0 before first use and after the end
 };
 
-[[gnu::tls_model("initial-exec")]] extern FACULA_API thread_local constinit FreeList
-    free_lists[kSmallClasses];
+[[gnu::tls_model(
+    "initial-exec")]] extern FACULA_API thread_local constinit FreeList free_lists[kSmallClasses];
 
 /// Called with an empty list: fetches a magazine and returns a block. Throws OutOfMemory.
 FACULA_API FreeBlock* refill(int size_class);
@@ -72,7 +72,8 @@ constexpr int small_class(size_t bytes) noexcept {
 
 constexpr size_t small_class_bytes(int size_class) noexcept { return size_t{64} << size_class; }
 
-// A block is open to its owner for the bytes requested; while free, AddressSanitizer reports any use.
+// A block is open to its owner for the bytes requested; while free, AddressSanitizer reports any
+// use.
 inline void poison([[maybe_unused]] void* p, [[maybe_unused]] size_t bytes) noexcept {
 #ifdef FACULA_ASAN
   ASAN_POISON_MEMORY_REGION(p, bytes);

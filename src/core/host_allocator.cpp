@@ -21,7 +21,7 @@ namespace detail {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kMapThreshold = size_t{1} << 20;   // from here on, blocks are mappings of their own
+constexpr size_t kMapThreshold = size_t{1} << 20;  // from here on, blocks are mappings of their own
 constexpr size_t kHugeThreshold = size_t{4} << 20;  // and from here on, backed by huge pages
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr int kMaxSizeBits = 47;  // user space of x86-64
@@ -35,7 +35,8 @@ struct SizeClass {
 };
 
 /// Four classes per power of two, and eight from 1 MiB on, where a step is more memory than a class
-/// costs. So a block is at most 25 % or 12.5 % larger than the request. `bytes` in (4096, kMaxBytes].
+/// costs. So a block is at most 25 % or 12.5 % larger than the request. `bytes` in (4096,
+/// kMaxBytes].
 SizeClass size_class_of(size_t bytes) {
   const int power = std::bit_width(bytes - 1) - 1;  // 2^power < bytes <= 2^(power + 1)
   const int shift = power - (power < 20 ? 2 : 3);
@@ -100,8 +101,8 @@ class HostAllocator {
   void* allocate(size_t request) {
     check<ValueError>(request <= size_t{INT64_MAX},
                       "host_allocate: {} bytes is no size (as a signed number: {}); a dimension is "
-                      "negative, or the product of all overflowed", request,
-                      static_cast<int64_t>(request));
+                      "negative, or the product of all overflowed",
+                      request, static_cast<int64_t>(request));
     const std::lock_guard lock(mutex_);
     if (request > kMaxBytes) fail_out_of_memory(request);
     const SizeClass size_class = size_class_of(request);
@@ -256,8 +257,8 @@ class HostAllocator {
         "host memory: no room for a block of {} ({} bytes). In use: {}; cached: {}; cap: {}. Use a "
         "smaller batch, release tensors, or, if the machine has more memory, raise the cap "
         "(FACULA_HOST_MEMORY_CAP, in MiB)",
-        human(static_cast<int64_t>(request)), request,
-        human(stats_.reserved_bytes - cached_), human(cached_), human(cap_));
+        human(static_cast<int64_t>(request)), request, human(stats_.reserved_bytes - cached_),
+        human(cached_), human(cap_));
   }
 
   std::mutex mutex_;

@@ -25,8 +25,8 @@ inline void* host_allocate(size_t bytes) {
   return bytes <= kSmallBlockLimit ? small_allocate(bytes) : detail::large_allocate(bytes);
 }
 
-/// Returns a block of host_allocate; `bytes` must be the size it was requested with. A null block is
-/// ignored. Any thread may free.
+/// Returns a block of host_allocate; `bytes` must be the size it was requested with. A null block
+/// is ignored. Any thread may free.
 inline void host_free(void* block, size_t bytes) noexcept {
   if (block == nullptr) return;
   bytes <= kSmallBlockLimit ? small_free(block, bytes) : detail::large_free(block, bytes);

@@ -49,9 +49,9 @@ Dims dense_strides(IntList sizes, MemoryFormat format) {
 std::int64_t checked_numel(IntList sizes, const char* what) {
   std::int64_t numel = 1;
   for (std::int64_t size : sizes) {
-    check<ShapeError>(size >= 0, "{}: size {} has a negative entry", what, sizes.str());
+    check<ShapeError>(size >= 0, "{}: size {} has a negative entry", what, sizes);
     check<ShapeError>(!__builtin_mul_overflow(numel, size, &numel),
-                      "{}: a tensor of size {} has more than 2^63 elements", what, sizes.str());
+                      "{}: a tensor of size {} has more than 2^63 elements", what, sizes);
   }
   return numel;
 }
@@ -63,7 +63,7 @@ Tensor allocate(IntList sizes, IntList strides, DType dtype, Device device) {
   std::size_t bytes;
   check<ShapeError>(
       !__builtin_mul_overflow(static_cast<std::size_t>(numel), size_of(dtype), &bytes),
-      "empty: a {} tensor of size {} exceeds the address space", name_of(dtype), sizes.str());
+      "empty: a {} tensor of size {} exceeds the address space", name_of(dtype), sizes);
   Storage* storage = allocate_storage(bytes, device);
   auto* impl = new TensorImpl;
   impl->dtype = dtype;
@@ -103,22 +103,13 @@ Tensor alias(const TensorImpl& base, IntList sizes, IntList strides, std::int64_
 }
 
 Tensor alias(const TensorImpl& base) {
-  auto* impl = new TensorImpl(base);
-  impl->references = 1;
-  impl->flags &= TensorImpl::kIsContiguous | TensorImpl::kInferenceTensor;
-  impl->node = nullptr;
-  impl->binding = nullptr;
-  impl->output_index = 0;
+  auto* impl = new TensorImpl(base, TensorImpl::kIsContiguous | TensorImpl::kInferenceTensor);
   if (impl->storage) impl->storage->retain();
   return Tensor::adopt(impl);
 }
 
 Tensor shape_only(const TensorImpl& like) {
-  auto* impl = new TensorImpl(like);
-  impl->references = 1;
-  impl->flags &= TensorImpl::kIsContiguous;
-  impl->node = nullptr;
-  impl->binding = nullptr;
+  auto* impl = new TensorImpl(like, TensorImpl::kIsContiguous);
   impl->storage = nullptr;
   impl->data = nullptr;
   return Tensor::adopt(impl);
@@ -127,18 +118,10 @@ Tensor shape_only(const TensorImpl& like) {
 TensorImpl* new_contiguous_like(const TensorImpl& like) {
   Storage* storage =
       allocate_storage(static_cast<std::size_t>(like.numel) * size_of(like.dtype), like.device);
-  auto* impl = new TensorImpl;
-  impl->dtype = like.dtype;
-  impl->device = like.device;
-  impl->flags = TensorImpl::kIsContiguous;
-  impl->dim = like.dim;
-  impl->numel = like.numel;
+  auto* impl = new TensorImpl(like, TensorImpl::kIsContiguous);
   impl->storage = storage;
   impl->data = static_cast<std::byte*>(storage->data);
-  for (int d = 0; d < like.dim; ++d) {
-    impl->sizes[d] = like.sizes[d];
-    impl->strides[d] = like.strides[d];
-  }
+  impl->offset = 0;
   return impl;
 }
 

@@ -43,6 +43,26 @@ struct TensorImpl : detail::TensorHead {
   std::int64_t sizes[kMaxDims];
   std::int64_t strides[kMaxDims];
 
+  TensorImpl() = default;
+  /// Shape and place of another tensor, sharing its storage (the caller counts the reference), without
+  /// its history.
+  TensorImpl(const TensorImpl& other, std::uint8_t kept_flags)
+      : dtype(other.dtype),
+        flags(other.flags & kept_flags),
+        dim(other.dim),
+        device(other.device),
+        numel(other.numel),
+        data(other.data),
+        storage(other.storage),
+        offset(other.offset) {
+    for (int d = 0; d < dim; ++d) {
+      sizes[d] = other.sizes[d];
+      strides[d] = other.strides[d];
+    }
+  }
+  TensorImpl(const TensorImpl&) = delete;
+  TensorImpl& operator=(const TensorImpl&) = delete;
+
   static void* operator new(std::size_t size) { return small_allocate(size); }
   static void operator delete(void* p, std::size_t size) { small_free(p, size); }
 
@@ -80,6 +100,12 @@ Tensor alias(const TensorImpl& base);
 Tensor shape_only(const TensorImpl& like);
 /// A new dense contiguous tensor like `like`, which is contiguous itself. The dispatcher's fast path.
 TensorImpl* new_contiguous_like(const TensorImpl& like);
+
+/// True for a view whose elements got a new history, by an in-place write to another view of them,
+/// after it was taken.
+inline bool has_stale_history(const TensorImpl& impl) {
+  return impl.has(TensorImpl::kIsView) && impl.storage && impl.view_history != impl.storage->history;
+}
 
 /// True if the elements lie densely in row-major or, for 4-d, channels_last order.
 bool is_contiguous(const TensorImpl& impl, MemoryFormat format);

@@ -1,4 +1,4 @@
-#include "io/json_line.h"
+#include <facula/json_line.h>
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <iterator>
 
-namespace facula::io {
+namespace facula {
 namespace {
 
 /// Length of the UTF-8 character at the start of `text`, 0 if there is no valid one (RFC 3629: no
@@ -88,4 +88,4 @@ JsonLine& JsonLine::add_raw(std::string_view key, std::string_view json) {
   return *this;
 }
 
-}  // namespace facula::io
+}  // namespace facula

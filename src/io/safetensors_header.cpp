@@ -5,8 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include <facula/json_line.h>
+
 #include "base/check.h"
-#include "io/json_line.h"
 
 namespace facula::io {
 namespace {

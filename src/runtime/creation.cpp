@@ -81,7 +81,7 @@ Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& option
   const double extent = (end.to_double() - start.to_double()) / step.to_double();
   check<ValueError>(extent >= 0 && extent < 9e18,
                     "arange: no way from {} to {} in steps of {}; change the step's sign",
-                    start.str(), end.str(), step.str());
+                    start, end, step);
   const DType dtype = options.dtype.value_or(floating ? get_default_dtype() : kInt64);
   const auto count = static_cast<std::int64_t>(std::ceil(extent));
   Tensor values = new_tensor({count}, floating ? kFloat64 : kInt64, kCPU);
@@ -117,7 +117,7 @@ Tensor tensor(const std::vector<double>& values, IntList sizes, const TensorOpti
   const std::int64_t flat = count;
   const IntList shape = sizes.size() == 1 && sizes[0] == -1 ? IntList(flat) : sizes;
   check<ShapeError>(checked_numel(shape, "tensor") == count,
-                    "tensor: {} values do not fill size {}", count, shape.str());
+                    "tensor: {} values do not fill size {}", count, shape);
   Tensor wide = new_tensor(shape, kFloat64, kCPU);
   if (count > 0) std::memcpy(wide.raw_data(), values.data(), values.size() * sizeof(double));
   return place(wide.to(options.dtype.value_or(get_default_dtype())), options);
@@ -127,7 +127,7 @@ Tensor from_blob(void* data, IntList sizes, DType dtype, void (*deleter)(void*),
   const auto bytes =
       static_cast<std::size_t>(checked_numel(sizes, "from_blob")) * size_of(dtype);
   check<ValueError>(data != nullptr || bytes == 0, "from_blob: null data for size {}",
-                    sizes.str());
+                    sizes);
   // The storage calls back with itself and one word; the user's function and its word travel behind
   // that word.
   struct Owner {

@@ -27,7 +27,7 @@ Device common_device(const Call& call) {
     const bool floating_scalar = tensor.dim() == 0 && tensor.device().is_cpu();
     check<DeviceError>(tensor.device() == decisive->device() || floating_scalar,
                        "{}: inputs are on {} and {}; move them to one device with to()",
-                       call.op.name, decisive->device().str(), tensor.device().str());
+                       call.op.name, decisive->device(), tensor.device());
   }
   return decisive ? decisive->device() : kCPU;
 }
@@ -36,7 +36,7 @@ const Implementation& choose(const std::vector<Implementation>& list, const Kern
                              Device device) {
   const char* op_name = args.call.op.name;
   check<DeviceError>(!list.empty(), "{}: not available on {}; move the inputs with to()", op_name,
-                     device.str());
+                     device);
   if (list.size() == 1 && !list[0].refuse) return list[0];
   if (tl_mode & kReference) return list.back();
   if (active_selector) return list[active_selector->select(list, args)];
@@ -46,14 +46,14 @@ const Implementation& choose(const std::vector<Implementation>& list, const Kern
     if (!refusal) return candidate;
     reasons += fmt::format("\n  {}: {}", candidate.name, refusal);
   }
-  fail<ValueError>("{}: no implementation on {} takes this problem:{}", op_name, device.str(),
+  fail<ValueError>("{}: no implementation on {} takes this problem:{}", op_name, device,
                    reasons);
 }
 
 void check_view_is_current(const Tensor& tensor, const char* op_name) {
   const TensorImpl& impl = *tensor.impl();
   check<AutogradError>(
-      !impl.has(TensorImpl::kIsView) || impl.view_history == impl.storage->history,
+      !has_stale_history(impl),
       "{}: an input is a view of a tensor that was changed in place after the view was taken, so "
       "its gradient is unknown; take the view again after the in-place operation",
       op_name);
@@ -64,9 +64,9 @@ bool wants_recording(const Call& call) {
   bool wanted = false;
   for (std::uint32_t i = 0; i < call.count; ++i) {
     const Tensor& tensor = call.in(i);
-    if (!tensor.defined() || !tensor.impl()->requires_grad()) continue;
+    if (!tensor.defined()) continue;
     check_view_is_current(tensor, call.op.name);
-    wanted = true;
+    wanted |= tensor.impl()->requires_grad();
   }
   return wanted;
 }
@@ -162,8 +162,15 @@ void check_in_place(const Tensor& written, const char* op_name) {
     check<ShapeError>(impl.strides[d] != 0 || impl.sizes[d] <= 1,
                       "{}: several elements of the written tensor of size {} share one memory "
                       "place (it was expanded); call contiguous() first",
-                      op_name, impl.size_list().str());
+                      op_name, impl.size_list());
   }
+}
+
+void check_recorded_write(const Tensor& written, const char* op_name) {
+  check<AutogradError>(!written.is_view(),
+                       "{}: an in-place operation that needs a gradient writes into a view; use the "
+                       "out-of-place operation, or change the whole tensor",
+                       op_name);
 }
 
 void count_write(const Tensor& written) {

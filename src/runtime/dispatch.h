@@ -28,6 +28,8 @@ Tensor wrapped_number(Scalar value, const Tensor& partner);
 /// Throws AutogradError where a recorded history forbids writing to the tensor in place, ShapeError
 /// where its elements share memory places.
 void check_in_place(const Tensor& written, const char* op);
+/// Throws AutogradError if a write that changes the recorded history goes into a view.
+void check_recorded_write(const Tensor& written, const char* op);
 /// Counts an in-place write, so that a backward pass needing the old values can tell.
 void count_write(const Tensor& written);
 
@@ -35,8 +37,12 @@ void count_write(const Tensor& written);
 struct Hooks {
   /// Records a differentiable call on the tape.
   void (*record)(const Call& call, Outputs& outputs) = nullptr;
-  /// Gives `self` the history of `result`, whose elements it now holds.
-  void (*rebase)(const Tensor& self, Tensor& result) = nullptr;
+  /// Gives `self` the history of `result`, whose elements it now holds; undefined for none.
+  void (*rebase)(const Tensor& self, const Tensor& result) = nullptr;
+  /// The operand that a recorded in-place call reads in place of the written tensor.
+  Tensor (*before_write)(const Tensor& self, bool keep_values) = nullptr;
+  /// The name of the op that made a tensor, as printing shows it ("AddBackward0").
+  std::string (*history_name)(const Tensor& tensor) = nullptr;
   /// Takes over a call under kTracing or kAutocast; the mode bits in `handled` are cleared meanwhile.
   void (*trace)(const Call& call, Outputs& outputs) = nullptr;
   void (*autocast)(const Call& call, Outputs& outputs) = nullptr;

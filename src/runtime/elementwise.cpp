@@ -32,13 +32,14 @@ ElementwiseLoop fast_loop(OpId id, std::initializer_list<const Tensor*> inputs) 
     }
     flags |= other->flags;
   }
-  // Recording from views needs their history checked.
-  if ((flags & (TensorImpl::kIsView | TensorImpl::kRequiresGrad)) ==
-      (TensorImpl::kIsView | TensorImpl::kRequiresGrad)) {
-    return nullptr;
+  // The general path complains about views of a tensor with another history by now.
+  if (flags & TensorImpl::kIsView) {
+    for (const Tensor* input : inputs) {
+      if (has_stale_history(*input->impl())) return nullptr;
+    }
   }
   if (!first->device.is_cpu() || flags & TensorImpl::kInferenceTensor) return nullptr;
-  return elementwise_loops[static_cast<int>(id)][static_cast<int>(first->dtype)];
+  return direct_loops[static_cast<int>(id)][static_cast<int>(first->dtype)];
 }
 
 bool any_requires_grad(std::initializer_list<const Tensor*> inputs) {
@@ -63,6 +64,7 @@ void run_loop(ElementwiseLoop loop, const TensorImpl& out,
 
 [[gnu::noinline]] void record(OpId id, std::initializer_list<const Tensor*> inputs,
                               const void* attrs, Tensor& output) {
+  if (!op(id).def.gradient->rule()) return;
   Outputs outputs;
   outputs.push_back(std::move(output));
   const Call call{op(id), inputs.begin(), static_cast<std::uint32_t>(inputs.size()), attrs};
@@ -154,6 +156,27 @@ bool saves_input(const Op& op, int index) {
   return false;
 }
 
+/// The result of an in-place call, computed out of place from operands with the present history.
+Tensor recorded_result(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs) {
+  const Tensor& self = *inputs.begin()[0];
+  const Tensor* p[kMaxInputs];
+  bool keeps_values = false;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    p[i] = inputs.begin()[i];
+    keeps_values |= p[i]->is_same(self) && saves_input(op(id), static_cast<int>(i));
+  }
+  const Tensor before = hooks.before_write(self, keeps_values);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (p[i]->is_same(self)) p[i] = &before;
+  }
+  switch (inputs.size()) {
+    case 1: return elementwise(id, {p[0]}, attrs);
+    case 2: return elementwise(id, {p[0], p[1]}, attrs);
+    case 3: return elementwise(id, {p[0], p[1], p[2]}, attrs);
+    default: return elementwise(id, {p[0], p[1], p[2], p[3]}, attrs);
+  }
+}
+
 }  // namespace
 
 Tensor elementwise(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs) {
@@ -184,7 +207,7 @@ Tensor elementwise_reusing(OpId id, Tensor& first, std::initializer_list<const T
     const TensorImpl& other = *input->impl();
     fits &= other.dtype == impl->dtype && other.size_list() == impl->size_list() &&
             other.stride_list() == impl->stride_list() && other.device == impl->device &&
-            !(other.has(TensorImpl::kIsView) && other.requires_grad());
+            !has_stale_history(other);
   }
   if (!fits) return elementwise(id, inputs, attrs);
   Tensor out = alias(*impl);
@@ -212,10 +235,16 @@ void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs,
       return;
     }
   }
-  Tensor result = elementwise(id, inputs, attrs);
+  Tensor result;
+  if (recording) {
+    check_recorded_write(self, op(id).name);
+    result = recorded_result(id, inputs, attrs);
+  } else {
+    result = elementwise(id, inputs, attrs);
+  }
   check<ShapeError>(result.sizes() == self.sizes(),
                     "{}_: the result of size {} does not fit the tensor of size {}", op(id).name,
-                    result.sizes().str(), self.sizes().str());
+                    result.sizes(), self.sizes());
   const bool fits = facula::is_floating_point(self.dtype()) ||
                     !facula::is_floating_point(result.dtype());
   check<DTypeError>(fits, "{}_: a {} result cannot be written into a {} tensor; use {}()",
@@ -224,7 +253,9 @@ void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs,
     ModeGuard no_grad(kNoGrad);
     self.copy_(result);
   }
-  if (recording) hooks.rebase(self, result);
+  if (!recording) return;
+  if (result.requires_grad() && result.dtype() != self.dtype()) result = result.to(self.dtype());
+  hooks.rebase(self, result);
 }
 
 Tensor wrapped_number(Scalar value, const Tensor& partner) {

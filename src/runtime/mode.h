@@ -15,10 +15,11 @@ enum Mode : std::uint32_t {
   kDeterministic = 1u << 6,  ///< nondeterministic implementations refuse
   kReference = 1u << 7,      ///< the last implementation of each list runs: the double reference
   kVerbose = 1u << 8,        ///< each call is logged
+  kCheckpoint = 1u << 9,     ///< a checkpointed segment runs: what is saved goes to it
 };
 
 /// Modes the dispatcher's fast path can ignore.
-inline constexpr std::uint32_t kFastModes = kNoGrad | kDeterministic;
+inline constexpr std::uint32_t kFastModes = kNoGrad | kDeterministic | kCheckpoint;
 
 extern thread_local constinit std::uint32_t tl_mode [[gnu::tls_model("initial-exec")]];
 

@@ -8,6 +8,7 @@
 namespace facula {
 
 ElementwiseLoop elementwise_loops[static_cast<int>(OpId::count)][kDTypeCount] = {};
+ElementwiseLoop direct_loops[static_cast<int>(OpId::count)][kDTypeCount] = {};
 
 namespace {
 
@@ -54,6 +55,11 @@ void initialize() {
     plan_saves(table().back());
   }
   register_backends();
+  for (const Op& op : table()) {
+    if (!op.def.elementwise || op.def.elementwise->predicate) continue;
+    const int row = static_cast<int>(op.id);
+    std::copy_n(elementwise_loops[row], kDTypeCount, direct_loops[row]);
+  }
   initialized.store(true, std::memory_order_release);
 }
 

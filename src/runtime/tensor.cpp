@@ -73,7 +73,7 @@ void* Tensor::checked_data(DType expected) const {
                     "data_ptr: asked for {} elements of a {} tensor; convert with to() first",
                     name_of(expected), name_of(impl.dtype));
   check<DeviceError>(impl.device.is_cpu(), "data_ptr: the tensor is on {}; copy it with cpu()",
-                     impl.device.str());
+                     impl.device);
   return impl.data;
 }
 
@@ -81,7 +81,7 @@ Scalar Tensor::item_scalar() const {
   const TensorImpl& impl = require(impl_, "item");
   check<ShapeError>(impl.numel == 1,
                     "item: a tensor of size {} has {} elements, not one; index or reduce it first",
-                    impl.size_list().str(), impl.numel);
+                    impl.size_list(), impl.numel);
   const Tensor host = cpu();
   const TensorImpl& on_host = *host.impl();
   switch (impl.dtype) {
@@ -133,7 +133,7 @@ Tensor Tensor::to(Device target, DType target_dtype, bool non_blocking, bool cop
   check<AutogradError>(!source.requires_grad() || runtime::tl_mode & runtime::kNoGrad,
                        "to: moving a recorded tensor between {} and {} is not differentiable; "
                        "move the leaves before computing",
-                       device().str(), target.str());
+                       device(), target);
   check<DeviceError>(!device().is_null(), "to: a tensor on the null device has no elements to move");
   Tensor moved = new_tensor(sizes(), target_dtype, target, suggest_memory_format());
   if (target.is_null()) return moved;
@@ -152,13 +152,16 @@ const Tensor& Tensor::copy_(const Tensor& source, bool) const {
   Tensor recorded;
   if (recording) {
     runtime::check_in_place(*this, "copy_");
-    recorded = facula::to_copy(source.expand(sizes()), dtype(), "contiguous");
+    runtime::check_recorded_write(*this, "copy_");
+    if (source.requires_grad()) {
+      recorded = facula::to_copy(source.expand(sizes()), dtype(), "contiguous");
+    }
   }
   {
     runtime::ModeGuard no_grad(runtime::kNoGrad);
     facula::write_(*this, source);
   }
-  if (recording && recorded.requires_grad()) runtime::hooks.rebase(*this, recorded);
+  if (recording) runtime::hooks.rebase(*this, recorded);
   return *this;
 }
 

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <mutex>
 #include <numeric>
 #include <set>
@@ -152,11 +153,9 @@ TEST_F(ThreadPool, FirstExceptionIsRethrownAndTheRestAbandoned) {
       EXPECT_STREQ(error.what(), "slice 10");
     }
     EXPECT_LT(runs, 1'000'000);
-    int64_t after = 0;  // the pool still works, and remembers no error
-    std::atomic<int64_t> count{0};
+    std::atomic<int> count{0};  // the pool still works, and remembers no error
     EXPECT_NO_THROW(parallel_for(100, [&](int64_t) { ++count; }));
-    after = count;
-    EXPECT_EQ(after, 100);
+    EXPECT_EQ(count, 100);
   }
 }
 
@@ -238,6 +237,53 @@ TEST_F(ThreadPool, WorksInTheChildOfAFork) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
   parallel_for(30, [&](int64_t) { ++count; });
   EXPECT_EQ(count, 60);
+}
+
+TEST(ThreadPoolExitTest, ExitInsideABodyDoesNotHang) {
+  EXPECT_EXIT(
+      {
+        set_num_threads(4);
+        parallel_for(100, [](int64_t i) {
+          if (i == 50) std::exit(3);
+        });
+      },
+      ::testing::ExitedWithCode(3), "");
+}
+
+TEST(ThreadPoolExitTest, ExitWhileAnotherThreadComputesDoesNotHang) {
+  EXPECT_EXIT(
+      {
+        set_num_threads(3);
+        static std::atomic<bool> inside{false};
+        std::thread([] {
+          parallel_for(1'000'000, [](int64_t) {
+            inside = true;
+            std::this_thread::sleep_for(1ms);
+          });
+        }).detach();
+        while (!inside) std::this_thread::yield();
+        std::exit(4);
+      },
+      ::testing::ExitedWithCode(4), "");
+}
+
+struct ComputesInItsDestructor {
+  ~ComputesInItsDestructor() {
+    std::atomic<int> count{0};
+    parallel_for(9, [&](int64_t) { ++count; });
+    set_num_threads(2);
+    if (count != 9) _exit(1);
+  }
+};
+
+TEST(ThreadPoolExitTest, DestructorsOfStaticObjectsMayStillCompute) {
+  EXPECT_EXIT(
+      {
+        static ComputesInItsDestructor object;
+        set_num_threads(3);
+        std::exit(5);
+      },
+      ::testing::ExitedWithCode(5), "");
 }
 #endif
 

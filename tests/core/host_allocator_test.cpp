@@ -54,7 +54,8 @@ TEST_F(HostAllocator, WasteIsBoundedInEveryClass) {
     void* block = host_allocate(bytes);
     const int64_t used = cpu::memory_allocated() - before;
     EXPECT_GE(used, static_cast<int64_t>(bytes));
-    EXPECT_LE(static_cast<double>(used), static_cast<double>(bytes) * (bytes > kMiB ? 1.125 : 1.25));
+    EXPECT_LE(static_cast<double>(used),
+              static_cast<double>(bytes) * (bytes > kMiB ? 1.125 : 1.25));
     host_free(block, bytes);
     cpu::empty_cache();
   }
@@ -125,8 +126,8 @@ TEST_F(HostAllocator, OutOfMemoryTellsTheFiguresAndTheRemedy) {
     FAIL();
   } catch (const OutOfMemory& error) {
     const std::string message = error.what();
-    for (const char* part : {"64.0 MiB (67108864 bytes)", "In use:", "cached: 0 bytes", "cap:",
-                             "FACULA_HOST_MEMORY_CAP"}) {
+    for (const char* part : {"64.0 MiB (67108864 bytes)", "In use:", "cached: 0 bytes",
+                             "cap:", "FACULA_HOST_MEMORY_CAP"}) {
       EXPECT_NE(message.find(part), std::string::npos) << message;
     }
   }

@@ -1,4 +1,4 @@
-#include "io/json_line.h"
+#include <facula/json_line.h>
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-namespace facula::io {
+namespace facula {
 namespace {
 
 TEST(JsonLine, FieldsInOrder) {
@@ -68,4 +68,4 @@ TEST(JsonString, ReplacesInvalidUtf8) {
 }
 
 }  // namespace
-}  // namespace facula::io
+}  // namespace facula

@@ -24,7 +24,14 @@ PUBLIC = {
     'base': 'error export parallel version',
     'core': 'device dims dtype generator memory scalar state_dict tensor',
     'ops': 'call operators ops',
+    'runtime': 'system',
     'autograd': 'autograd',
+    'io': 'json_line safetensors',
+    'data': 'data',
+    'nn': 'nn nn/containers nn/functional nn/init nn/layers nn/loss nn/module nn/utils',
+    'optim': 'optim optim/lr_scheduler optim/optimizer',
+    'models': 'models',
+    'train': 'train',
 }
 HEADER_LAYER = {f'{header}.h': layer for layer, headers in PUBLIC.items()
                 for header in headers.split()}

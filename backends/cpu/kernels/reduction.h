@@ -7,11 +7,14 @@
 
 namespace facula::cpu {
 
+/// Most columns that ReductionLoops::columns takes at once: their totals stay in the nearest cache.
+inline constexpr int kMaxColumns = 512;
+
 struct ReductionLoops {
   std::size_t accumulator_bytes = 0;
   /// Reduces n elements `stride` bytes apart to one total.
   void (*row)(const void* input, std::int64_t n, std::int64_t stride, void* total) = nullptr;
-  /// Reduces `rows` rows of n consecutive elements to n totals.
+  /// Reduces `rows` rows of n <= kMaxColumns consecutive elements to n totals.
   void (*columns)(const void* input, std::int64_t rows, std::int64_t row_stride, std::int64_t n,
                   void* totals) = nullptr;
   /// a[i] = a[i] combined with b[i].

@@ -8,8 +8,8 @@ namespace facula {
 Tensor sum_to_size(const Tensor& self, IntList size) {
   if (self.sizes() == size) return self;
   check<ShapeError>(broadcast_sizes(size, self.sizes(), "sum_to_size") == Dims(self.sizes()),
-                    "sum_to_size: size {} does not broadcast to the tensor's {}", size.str(),
-                    self.sizes().str());
+                    "sum_to_size: size {} does not broadcast to the tensor's {}", size,
+                    self.sizes());
   const int lead = self.dim() - static_cast<int>(size.size());
   Dims summed;
   for (int d = 0; d < self.dim(); ++d) {

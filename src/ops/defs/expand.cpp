@@ -15,14 +15,14 @@ OpDef define_expand() {
             Dims sizes = c.attrs<expand_attrs>().size;
             const int lead = sizes.size() - self.dim();
             check<ShapeError>(lead >= 0, "expand: size {} has fewer dimensions than the tensor's {}",
-                              sizes.str(), self.sizes().str());
+                              sizes, self.sizes());
             for (int d = 0; d < sizes.size(); ++d) {
               const std::int64_t own = d < lead ? 1 : self.sizes()[d - lead];
               if (sizes[d] == -1 && d >= lead) sizes[d] = own;
               check<ShapeError>(sizes[d] >= 0 && (own == sizes[d] || own == 1),
                                 "expand: size {} does not fit the tensor's {}; only dimensions of "
                                 "size 1 can be repeated",
-                                c.attrs<expand_attrs>().size.str(), self.sizes().str());
+                                c.attrs<expand_attrs>().size, self.sizes());
             }
             c.view(sizes, broadcast_strides(self.sizes(), self.strides(), sizes),
                    self.storage_offset());

@@ -8,13 +8,13 @@ namespace {
 
 Dims wrapped(IntList dims, int rank) {
   check<ShapeError>(static_cast<int>(dims.size()) == rank,
-                    "permute: {} names {} dimensions of a tensor that has {}", dims.str(),
+                    "permute: {} names {} dimensions of a tensor that has {}", dims,
                     dims.size(), rank);
   Dims result;
   unsigned seen = 0;
   for (std::int64_t d : dims) {
     const int dim = wrap_dim(d, rank, "permute");
-    check<ValueError>(!(seen >> dim & 1), "permute: {} names dimension {} twice", dims.str(), dim);
+    check<ValueError>(!(seen >> dim & 1), "permute: {} names dimension {} twice", dims, dim);
     seen |= 1u << dim;
     result.push_back(dim);
   }

@@ -25,7 +25,7 @@ void infer(Infer& c) {
   const bool channels_last = format == "channels_last";
   check<ShapeError>(!channels_last || self.dim == 4,
                     "to_copy: channels_last needs 4 dimensions, got size {}",
-                    self.size_list().str());
+                    self.size_list());
   c.out(dtype, self.size_list(), channels_last ? kChannelsLast : kContiguous);
 }
 

@@ -19,7 +19,7 @@ OpDef define_view() {
             check<ShapeError>(strides.has_value(),
                               "view: size {} is no view of a tensor of size {} and strides {}; use "
                               "reshape",
-                              sizes.str(), self.sizes().str(), self.strides().str());
+                              sizes, self.sizes(), self.strides());
             c.view(sizes, *strides, self.storage_offset());
           },
       .gradient = [](GradientContext& g) { g.set(0, reshape(g.grad(), g.input(0).sizes())); },

@@ -15,7 +15,7 @@ OpDef define_write_() {
             check<ShapeError>(broadcast_sizes(sizes, c.in(1).sizes(), "copy_") == Dims(sizes),
                               "copy_: a source of size {} does not broadcast to the destination's "
                               "size {}",
-                              c.in(1).sizes().str(), sizes.str());
+                              c.in(1).sizes(), sizes);
           },
       .gradient = not_differentiable("Tensor::copy_ records the copy of the source instead"),
       .saves = kSavesNothing,

@@ -25,8 +25,11 @@ struct ShortString {
     for (std::size_t i = 0; i < s.size() && i < kCapacity; ++i) text[i] = s[i];
   }
   constexpr operator std::string_view() const { return text; }
-  constexpr bool operator==(const ShortString& other) const {
-    return std::string_view(text) == std::string_view(other.text);
+  friend constexpr bool operator==(const ShortString& a, const ShortString& b) {
+    return std::string_view(a) == std::string_view(b);
+  }
+  friend constexpr bool operator==(const ShortString& a, const char* b) {
+    return std::string_view(a) == b;
   }
 };
 

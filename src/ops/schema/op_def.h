@@ -86,10 +86,15 @@ class GradientContext {
   /// Saved input `i`, or its shape and dtype only if saved with `shape_of`. Throws AutogradError if
   /// it has been released or changed in place since.
   Tensor input(std::size_t i) const;
+  /// False if optional input `i` was absent.
+  bool has_input(std::size_t i) const;
   /// Saved output `i`.
   Tensor output(std::size_t i) const;
   /// True if somebody wants the gradient of input `i`; otherwise it need not be computed.
   bool needs(std::size_t i) const;
+  /// True if the gradient itself is being recorded: rules that otherwise use an op without a gradient
+  /// rule must compose theirs from ops that have one.
+  bool higher_order() const;
   template <class A>
   const A& attrs() const {
     return *static_cast<const A*>(attributes());

@@ -18,7 +18,7 @@ void infer_reduction(Infer& infer) {
     for (std::int64_t d : dims) {
       check<ShapeError>(self.sizes()[d] > 0,
                         "{}: dimension {} of size {} has no elements to reduce", infer.op_name(), d,
-                        self.sizes().str());
+                        self.sizes());
     }
   }
   DType dtype = self.dtype();

@@ -10,21 +10,21 @@ Dims resolve_sizes(IntList sizes, std::int64_t numel, const char* op) {
   std::int64_t known = 1;
   for (int d = 0; d < result.size(); ++d) {
     if (result[d] == -1) {
-      check<ShapeError>(open < 0, "{}: size {} has more than one -1", op, sizes.str());
+      check<ShapeError>(open < 0, "{}: size {} has more than one -1", op, sizes);
       open = d;
     } else {
       check<ShapeError>(result[d] >= 0 && !__builtin_mul_overflow(known, result[d], &known),
-                        "{}: size {} is no valid shape", op, sizes.str());
+                        "{}: size {} is no valid shape", op, sizes);
     }
   }
   if (open >= 0) {
     check<ShapeError>(known > 0 && numel % known == 0,
                       "{}: the tensor has {} elements, which do not fill size {}", op, numel,
-                      sizes.str());
+                      sizes);
     result[open] = numel / known;
   } else {
     check<ShapeError>(known == numel, "{}: the tensor has {} elements, size {} needs {}", op, numel,
-                      sizes.str(), known);
+                      sizes, known);
   }
   return result;
 }

@@ -17,6 +17,8 @@
 // a * b + c must round twice everywhere. GCC needs -ffp-contract=off, nvcc -fmad=false.
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
+// The vocabulary combines masks with & and |, whatever their operands call.
+#pragma clang diagnostic ignored "-Wbitwise-instead-of-logical"
 #endif
 
 #if defined(__CUDA_ARCH__) || defined(__aarch64__) || defined(__FMA__)
@@ -39,20 +41,24 @@ template <class T>
 FACULA_FN T K(double c) {
   using Limits = std::numeric_limits<T>;
   if constexpr (Integer<T> && Limits::digits > 1) {
+    constexpr T low = Limits::min(), high = Limits::max();
     if (c != c) return T(0);
-    if (c <= static_cast<double>(Limits::min())) return Limits::min();
-    if (c >= static_cast<double>(Limits::max())) return Limits::max();
+    if (c <= static_cast<double>(low)) return low;
+    if (c >= static_cast<double>(high)) return high;
   }
   return static_cast<T>(c);
 }
 
+// Members of numeric_limits are constants of the translation unit, never calls: see FACULA_FN.
 template <class T>
 FACULA_FN T infinity() {
-  return K<T>(std::numeric_limits<double>::infinity());
+  constexpr double value = std::numeric_limits<double>::infinity();
+  return K<T>(value);
 }
 template <class T>
 FACULA_FN T quiet_nan() {
-  return K<T>(std::numeric_limits<double>::quiet_NaN());
+  constexpr double value = std::numeric_limits<double>::quiet_NaN();
+  return K<T>(value);
 }
 
 /// `mask ? a : b`. Both sides are always evaluated.
@@ -86,7 +92,7 @@ FACULA_FN T abs(T x) {
 }
 template <Real T>
 FACULA_FN bool isinf(T x) {
-  return abs(x) == std::numeric_limits<T>::infinity();
+  return abs(x) == infinity<T>();
 }
 template <Integer T>
 FACULA_FN bool isinf(T) {

@@ -60,16 +60,6 @@ FACULA_FN ExpArgument reduce_exp(float x) {
   return {r, (high - r) - low, as_int(shifted) - as_int(kRound)};
 }
 
-/// e^x; within 0.75 instead of 0.95 ulp if the low part of the argument is not dropped.
-template <bool with_low>
-FACULA_FN float exp_sum(float x) {
-  const auto [r, low, k] = reduce_exp(clamp(x, -104.0f, 89.0f));
-  const float q =
-      horner(r, 0.0013814182f, 0.00836892147f, 0.0416684076f, 0.166665196f, 0.49999994f);
-  const float square = q * (r * r);
-  return scale(((with_low ? square + low : square) + r) + 1.0f, k);
-}
-
 /// 2^t within 2^-29 for |t| < 1000.
 FACULA_FN double exp2_double(double t) {
   const double shifted = t + kRoundDouble;
@@ -77,7 +67,7 @@ FACULA_FN double exp2_double(double t) {
   const double p =
       horner(r, 0.00015345804336776349, 0.001339995884346781, 0.0096184891712818958,
              0.055503287077469689, 0.24022646887085788, 0.69314720577010036, 1.0000000005547733);
-  const uint64_t exponent = static_cast<uint64_t>(as_int(shifted)) + 1023;
+  const uint64_t exponent = static_cast<uint64_t>(as_int(shifted)) + 1023;  // lowest 12 bits
   return p * as_float(static_cast<int64_t>(exponent << 52));
 }
 
@@ -87,9 +77,9 @@ struct LogArgument {
   int32_t k;
 };
 FACULA_FN LogArgument split_log(float u) {
-  const int32_t bits = as_int(u);
-  const int32_t k = (bits - 0x3f3504f3) >> 23;
-  return {as_float(bits - (k << 23)), k};
+  const uint32_t bits = static_cast<uint32_t>(as_int(u));  // unsigned: negative u may wrap
+  const int32_t k = static_cast<int32_t>(bits - 0x3f3504f3u) >> 23;
+  return {as_float(static_cast<int32_t>(bits - (static_cast<uint32_t>(k) << 23))), k};
 }
 
 inline constexpr float kMinNormal = std::numeric_limits<float>::min();
@@ -109,7 +99,7 @@ FACULA_FN float log_specials(float x, float y) {
   return select((x > 0.0f) & (x < kInf), y, special);
 }
 
-/// log2(x) within 2^-43 for x > 0; -inf at 0.
+/// log2(x) within 2^-43 for finite x > 0.
 FACULA_FN double log2_double(float x) {
   const bool subnormal = x < kMinNormal;
   const auto [m, k] = split_log(select(subnormal, x * 0x1p24f, x));
@@ -167,16 +157,20 @@ FACULA_FN bool is_odd(double n) {
 /// sin((n + r) * pi/2).
 FACULA_FN float sin_quadrant(double r, double n) {
   const auto [sin, cos] = sincos_quadrant(r);
-  const int64_t quadrant = as_int(n + kRoundDouble);
-  const uint64_t negative = (static_cast<uint64_t>(quadrant) << 62) & (uint64_t{1} << 63);
   const double y = select(is_odd(n), cos, sin);
-  return static_cast<float>(
-      as_float(static_cast<int64_t>(static_cast<uint64_t>(as_int(y)) ^ negative)));
+  const int64_t second_bit = as_int(n + kRoundDouble) << 62;
+  constexpr int64_t sign_bit = std::numeric_limits<int64_t>::min();
+  return static_cast<float>(as_float(as_int(y) ^ (second_bit & sign_bit)));
 }
 
 }  // namespace detail
 
-FACULA_FN float exp(float x) { return detail::exp_sum<false>(x); }
+FACULA_FN float exp(float x) {
+  const auto [r, low, k] = detail::reduce_exp(detail::clamp(x, -104.0f, 89.0f));
+  const float q =
+      detail::horner(r, 0.0013814182f, 0.00836892147f, 0.0416684076f, 0.166665196f, 0.49999994f);
+  return detail::scale((q * (r * r) + r) + 1.0f, k);
+}
 
 FACULA_FN float exp2(float x) {
   const float bounded = detail::clamp(x, -151.0f, 128.0f);
@@ -225,8 +219,11 @@ FACULA_FN float log10(float x) {
 
 /// 1 / (1 + e^-x); both tails keep their relative accuracy.
 FACULA_FN float sigmoid(float x) {
-  const double v = detail::clamp(x, -110.0f, 110.0f);
-  return static_cast<float>(1.0 / (1.0 + detail::exp2_double(v * -1.4426950408889634)));
+  const float z = exp(-abs(x));
+  const float sum = 1.0f + z;
+  const float lost = z - (sum - 1.0f);  // matters most where sum is near 1
+  const float y = select(x < 0.0f, z, 1.0f) / sum;
+  return y - y * lost;
 }
 
 FACULA_FN float tanh(float x) {

@@ -17,7 +17,7 @@ Dims broadcast_sizes(IntList a, IntList b, const char* op) {
     check<ShapeError>(x == y || x == 1 || y == 1,
                       "{}: sizes {} and {} cannot be broadcast; they must agree or be 1 in every "
                       "dimension counted from the last",
-                      op, a.str(), b.str());
+                      op, a, b);
     result[rank - d] = x == 1 ? y : x;
   }
   return result;
@@ -42,7 +42,7 @@ Dims normalize_dims(IntList dims, int rank, const char* op) {
   for (std::int64_t d : dims) result.push_back(wrap_dim(d, rank, op));
   std::sort(result.begin(), result.end());
   check<ValueError>(std::adjacent_find(result.begin(), result.end()) == result.end(),
-                    "{}: dimension list {} names a dimension twice", op, dims.str());
+                    "{}: dimension list {} names a dimension twice", op, dims);
   if (rank == 0) result.resize(0);
   return result;
 }

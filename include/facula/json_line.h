@@ -7,17 +7,19 @@
 #include <string>
 #include <string_view>
 
-namespace facula::io {
+#include <facula/export.h>
+
+namespace facula {
 
 /// `text` as a JSON string with its quotes. Invalid UTF-8 is replaced by U+FFFD, so that the result
 /// is always valid JSON.
-std::string json_string(std::string_view text);
+FACULA_API std::string json_string(std::string_view text);
 
 /// A JSON object (RFC 8259) on one line, built field by field in order:
 ///   JsonLine().add("epoch", 3).add("loss", 0.25).str() == R"({"epoch":3,"loss":0.25})"
 /// Floating-point numbers have nine significant digits, enough to tell all floats apart; those that
 /// are not finite become null. Keys are not checked for repetition.
-class JsonLine {
+class FACULA_API JsonLine {
  public:
   JsonLine& add(std::string_view key, double value);
   JsonLine& add(std::string_view key, std::string_view value);
@@ -41,4 +43,4 @@ class JsonLine {
   std::string fields_;
 };
 
-}  // namespace facula::io
+}  // namespace facula

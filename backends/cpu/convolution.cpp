@@ -1,0 +1,69 @@
+#include "backends/cpu/convolution.h"
+
+#include <algorithm>
+
+#include "base/thread_pool.h"
+#include "ops/attrs/conv2d.h"
+#include "ops/attrs/conv2d_backward_input.h"
+#include "ops/attrs/conv2d_backward_weight.h"
+
+namespace facula::cpu {
+namespace {
+
+template <class A>
+ConvShape shape_of(const A& a, IntList input, IntList weight) {
+  return conv_shape("conv2d", input, weight, {a.stride, a.padding, a.dilation, a.groups});
+}
+
+template <class T>
+void sum_parts_of(T* parts, std::int64_t count, std::int64_t n) {
+  constexpr std::int64_t kSlice = 16384;
+  base::parallel_for((n + kSlice - 1) / kSlice, [&](std::int64_t slice) {
+    const std::int64_t begin = slice * kSlice, length = std::min(kSlice, n - begin);
+    for (std::int64_t step = 1; step < count; step *= 2) {
+      for (std::int64_t i = 0; i + step < count; i += 2 * step) {
+        T* __restrict to = parts + i * n + begin;
+        const T* __restrict from = parts + (i + step) * n + begin;
+        for (std::int64_t k = 0; k < length; ++k) to[k] += from[k];
+      }
+    }
+  });
+}
+
+}  // namespace
+
+ConvKind conv_kind(const KernelArgs& args) {
+  switch (args.call.op.id) {
+    case OpId::conv2d: return ConvKind::forward;
+    case OpId::conv2d_backward_input: return ConvKind::backward_input;
+    default: return ConvKind::backward_weight;
+  }
+}
+
+ConvShape conv_shape_of(const KernelArgs& args) {
+  switch (conv_kind(args)) {
+    case ConvKind::forward:
+      return shape_of(args.attrs<ops::conv2d_attrs>(), args.in(0).sizes(), args.in(1).sizes());
+    case ConvKind::backward_input: {
+      const auto& a = args.attrs<ops::conv2d_backward_input_attrs>();
+      return shape_of(a, a.input_size, args.in(1).sizes());
+    }
+    default:
+      return shape_of(args.attrs<ops::conv2d_backward_weight_attrs>(), args.in(1).sizes(),
+                      args.out().sizes());
+  }
+}
+
+bool run_if_empty(const KernelArgs& args, const ConvShape& shape) {
+  const Tensor& out = args.out();
+  if (out.numel() == 0) return true;
+  if (shape.n * shape.c * shape.oc > 0) return false;
+  out.zero_();
+  if (args.has(2)) out.copy_(reshape(args.in(2), {1, shape.oc, 1, 1}));
+  return true;
+}
+
+void sum_parts(float* parts, std::int64_t count, std::int64_t n) { sum_parts_of(parts, count, n); }
+void sum_parts(double* parts, std::int64_t count, std::int64_t n) { sum_parts_of(parts, count, n); }
+
+}  // namespace facula::cpu

@@ -1,0 +1,233 @@
+#include "backends/cpu/kernels/gemm.h"
+
+#include "backends/cpu/kernels/simd.h"
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+// A tile of accumulators fills three quarters of the registers.
+constexpr int kTile = kVectorRegisters * 3 / 4;
+constexpr int kPanelRows = kTile / 2;
+
+/// How many vectors wide a tile of `rows` rows is.
+constexpr int tile_vectors(int rows) { return rows * 4 <= kTile ? 4 : 2; }
+
+template <class T>
+void pack(const T* a, std::int64_t row_stride, std::int64_t column_stride, std::int64_t m,
+          std::int64_t k, T* packed) {
+  for (std::int64_t first = 0; first < m; first += kPanelRows) {
+    const int rows = static_cast<int>(m - first < kPanelRows ? m - first : kPanelRows);
+    T* panel = packed + first * k;
+    const T* source = a + first * row_stride;
+    for (std::int64_t j = 0; j < k; ++j) {
+      for (int i = 0; i < rows; ++i) {
+        panel[j * kPanelRows + i] = source[i * row_stride + j * column_stride];
+      }
+    }
+  }
+}
+
+template <class T>
+void transpose(const T* rows, std::int64_t stride, std::int64_t n, std::int64_t k,
+               T* transposed) {
+  constexpr int kBlock = 16;  // columns of the result written together: a cache line of float
+  for (std::int64_t first = 0; first < n; first += kBlock) {
+    const int width = static_cast<int>(n - first < kBlock ? n - first : kBlock);
+    const T* from = rows + first * stride;
+    T* to = transposed + first;
+    for (std::int64_t j = 0; j < k; ++j) {
+      for (int i = 0; i < width; ++i) to[j * n + i] = from[i * stride + j];
+    }
+  }
+}
+
+template <class T>
+void copy(const T* from, std::int64_t from_stride, std::int64_t rows, std::int64_t n, T* to,
+          std::int64_t to_stride) {
+  using X = Vec<T>;
+  const std::int64_t whole = n / X::kWidth * X::kWidth;
+  const int rest = static_cast<int>(n - whole);
+  for (std::int64_t i = 0; i < rows; ++i, from += from_stride, to += to_stride) {
+    for (std::int64_t j = 0; j < whole; j += X::kWidth) X::store(to + j, X::load(from + j));
+    if (rest > 0) X::store(to + whole, X::load(from + whole, rest), rest);
+  }
+}
+
+template <class T>
+[[gnu::always_inline]] inline const T* row_of(const Rows<T>& rows, std::int64_t i) {
+  return rows.data + (rows.offsets ? rows.offsets[i] : i * rows.stride);
+}
+
+/// One tile: R rows from `i`, V vectors of columns from `j`, of which the last has `last` lanes.
+template <class T, int R, int V, bool Partial>
+[[gnu::always_inline]] inline void tile(const ProductBlock<T>& p, std::int64_t i, std::int64_t j,
+                                        int last) {
+  using X = Vec<T>;
+  typename X::Raw sums[R][V];
+  T* c = p.c + i * p.c_stride + j;
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    const typename X::Raw start = X::all(p.row_bias ? p.row_bias[i + r] : T(0));
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      const bool part = Partial && v == V - 1;
+      sums[r][v] = start;
+      if (p.column_bias) {
+        const T* bias = p.column_bias + j + v * X::kWidth;
+        sums[r][v] = X::add(start, part ? X::load(bias, last) : X::load(bias));
+      }
+      if (p.accumulate) {
+        const T* old = c + r * p.c_stride + v * X::kWidth;
+        sums[r][v] = X::add(sums[r][v], part ? X::load(old, last) : X::load(old));
+      }
+    }
+  }
+  const T* a = p.packed_a + i * p.k;
+  for (std::int64_t k = 0; k < p.k; ++k, a += kPanelRows) {
+    const T* b = row_of(p.b, k) + j;
+    typename X::Raw row[V];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      row[v] = Partial && v == V - 1 ? X::load(b + v * X::kWidth, last)
+                                     : X::load(b + v * X::kWidth);
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      const typename X::Raw value = X::all(a[r]);
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) sums[r][v] = X::fma(value, row[v], sums[r][v]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      T* to = c + r * p.c_stride + v * X::kWidth;
+      if (Partial && v == V - 1) {
+        X::store(to, sums[r][v], last);
+      } else {
+        X::store(to, sums[r][v]);
+      }
+    }
+  }
+}
+
+/// R rows from `i`, the columns [j, end), at most one tile of them.
+template <class T, int R>
+void row_tile(const ProductBlock<T>& p, std::int64_t i, std::int64_t j, std::int64_t end) {
+  constexpr int kWidth = Vec<T>::kWidth;
+  constexpr int kVectors = tile_vectors(R);
+  for (; j + kVectors * kWidth <= end; j += kVectors * kWidth) {
+    tile<T, R, kVectors, false>(p, i, j, kWidth);
+  }
+  const int rest = static_cast<int>(end - j);
+  if (rest == 0) return;
+  const int last = (rest - 1) % kWidth + 1;
+  switch ((rest - 1) / kWidth) {
+    case 0: return tile<T, R, 1, true>(p, i, j, last);
+    case 1: return tile<T, R, 2, true>(p, i, j, last);
+    case 2:
+      if constexpr (kVectors > 2) return tile<T, R, 3, true>(p, i, j, last);
+      break;
+    default:
+      if constexpr (kVectors > 2) return tile<T, R, 4, true>(p, i, j, last);
+  }
+}
+
+template <class T, int R>
+void rows_up_to(const ProductBlock<T>& p, int rows, std::int64_t i, std::int64_t j,
+                std::int64_t end) {
+  if constexpr (R > 1) {
+    if (rows < R) return rows_up_to<T, R - 1>(p, rows, i, j, end);
+  }
+  row_tile<T, R>(p, i, j, end);
+}
+
+template <class T>
+void product(const ProductBlock<T>& p) {
+  // The columns of a tile of b stay in the first-level cache while all rows of a go by.
+  constexpr std::int64_t kColumns = 4 * Vec<T>::kWidth;
+  for (std::int64_t j = 0; j < p.n; j += kColumns) {
+    const std::int64_t end = p.n - j < kColumns ? p.n : j + kColumns;
+    std::int64_t i = 0;
+    for (; i + kPanelRows <= p.m; i += kPanelRows) row_tile<T, kPanelRows>(p, i, j, end);
+    if (i < p.m) rows_up_to<T, kPanelRows>(p, static_cast<int>(p.m - i), i, j, end);
+  }
+}
+
+constexpr int kDotColumns = kVectorRegisters == 32 ? 4 : 2;
+
+template <class T, int M, int N>
+void dot_tile(const DotBlock<T>& p, std::int64_t i, std::int64_t j) {
+  using X = Vec<T>;
+  const T* a[M];
+  const T* b[N];
+  for (int r = 0; r < M; ++r) a[r] = row_of(p.a, i + r);
+  for (int s = 0; s < N; ++s) b[s] = row_of(p.b, j + s);
+  typename X::Raw sums[M][N];
+#pragma GCC unroll 4
+  for (int r = 0; r < M; ++r) {
+#pragma GCC unroll 4
+    for (int s = 0; s < N; ++s) sums[r][s] = X::zero();
+  }
+  std::int64_t k = 0;
+  for (; k + X::kWidth <= p.k; k += X::kWidth) {
+    typename X::Raw right[N];
+#pragma GCC unroll 4
+    for (int s = 0; s < N; ++s) right[s] = X::load(b[s] + k);
+#pragma GCC unroll 4
+    for (int r = 0; r < M; ++r) {
+      const typename X::Raw left = X::load(a[r] + k);
+#pragma GCC unroll 4
+      for (int s = 0; s < N; ++s) sums[r][s] = X::fma(left, right[s], sums[r][s]);
+    }
+  }
+  if (const int rest = static_cast<int>(p.k - k)) {
+#pragma GCC unroll 4
+    for (int r = 0; r < M; ++r) {
+      const typename X::Raw left = X::load(a[r] + k, rest);
+#pragma GCC unroll 4
+      for (int s = 0; s < N; ++s) {
+        sums[r][s] = X::fma(left, X::load(b[s] + k, rest), sums[r][s]);
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int s = 0; s < N; ++s) {
+    const T bias = p.column_bias ? p.column_bias[j + s] : T(0);
+    typename X::Raw column[M];
+#pragma GCC unroll 4
+    for (int r = 0; r < M; ++r) column[r] = sums[r][s];
+    T totals[M];
+    sum_lanes<T, M>(column, totals);
+    for (int r = 0; r < M; ++r) {
+      T& to = p.c[(i + r) * p.c_stride + j + s];
+      to = p.accumulate ? to + (totals[r] + bias) : totals[r] + bias;
+    }
+  }
+}
+
+template <class T, int M>
+void dot_rows(const DotBlock<T>& p, std::int64_t i) {
+  std::int64_t j = 0;
+  for (; j + kDotColumns <= p.n; j += kDotColumns) dot_tile<T, M, kDotColumns>(p, i, j);
+  for (; j < p.n; ++j) dot_tile<T, M, 1>(p, i, j);
+}
+
+template <class T>
+void dots(const DotBlock<T>& p) {
+  std::int64_t i = 0;
+  for (; i + 4 <= p.m; i += 4) dot_rows<T, 4>(p, i);
+  for (; i + 2 <= p.m; i += 2) dot_rows<T, 2>(p, i);
+  if (i < p.m) dot_rows<T, 1>(p, i);
+}
+
+template <class T>
+constexpr GemmLoops<T> kLoops = {kPanelRows, 4 * Vec<T>::kWidth, pack<T>, transpose<T>, copy<T>,
+                                 product<T>, dots<T>};
+
+}  // namespace
+
+extern const GemmKernels gemm_kernels = {kLoops<float>, kLoops<double>};
+
+}  // namespace facula::cpu::FACULA_ISA

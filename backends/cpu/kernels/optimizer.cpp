@@ -1,0 +1,93 @@
+// One pass over memory per parameter. The order of operations is that of PyTorch's for-loop
+// implementations (torch/optim/sgd.py, adam.py, adamw.py).
+#include "backends/cpu/kernels/optimizer.h"
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+inline float square_root(float x) { return __builtin_sqrtf(x); }
+inline double square_root(double x) { return __builtin_sqrt(x); }
+
+/// A weight decay of 0 must not multiply: 0 * infinity would spread.
+template <class T, SgdMomentum Kind, bool Nesterov, bool Decay>
+void sgd_loop(const SgdScalars<T>& scalars, std::int64_t n, T* __restrict param,
+              const T* __restrict grad, [[maybe_unused]] T* __restrict buffer) {
+  const SgdScalars<T> s = scalars;
+  for (std::int64_t i = 0; i < n; ++i) {
+    T step = s.sign * grad[i];
+    if constexpr (Decay) step += s.weight_decay * param[i];
+    if constexpr (Kind != SgdMomentum::none) {
+      T velocity = step;
+      if constexpr (Kind == SgdMomentum::later) {
+        velocity = s.momentum * buffer[i] + s.undamped * step;
+      }
+      buffer[i] = velocity;
+      step = Nesterov ? step + s.momentum * velocity : velocity;
+    }
+    param[i] += s.minus_lr * step;
+  }
+}
+
+template <class T, SgdMomentum Kind>
+void sgd_of_kind(const SgdScalars<T>& s, std::int64_t n, T* param, const T* grad, T* buffer) {
+  const bool decay = s.weight_decay != 0;
+  if (s.nesterov) {
+    return decay ? sgd_loop<T, Kind, true, true>(s, n, param, grad, buffer)
+                 : sgd_loop<T, Kind, true, false>(s, n, param, grad, buffer);
+  }
+  return decay ? sgd_loop<T, Kind, false, true>(s, n, param, grad, buffer)
+               : sgd_loop<T, Kind, false, false>(s, n, param, grad, buffer);
+}
+
+template <class T>
+void sgd(const SgdScalars<T>& s, std::int64_t n, T* param, const T* grad, T* buffer) {
+  switch (s.kind) {
+    case SgdMomentum::none:
+      return sgd_of_kind<T, SgdMomentum::none>(s, n, param, grad, buffer);
+    case SgdMomentum::first:
+      return sgd_of_kind<T, SgdMomentum::first>(s, n, param, grad, buffer);
+    case SgdMomentum::later:
+      return sgd_of_kind<T, SgdMomentum::later>(s, n, param, grad, buffer);
+  }
+}
+
+template <class T, bool Amsgrad, bool Decay>
+void adam_loop(const AdamScalars<T>& scalars, std::int64_t n, T* __restrict param,
+               const T* __restrict grad, T* __restrict mean, T* __restrict square,
+               [[maybe_unused]] T* __restrict largest) {
+  const AdamScalars<T> s = scalars;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const T value = param[i] * s.shrink;
+    T g = s.sign * grad[i];
+    if constexpr (Decay) g += s.weight_decay * value;
+    const T m = mean[i] * s.beta1 + g * s.one_minus_beta1;
+    T v = square[i] * s.beta2 + s.one_minus_beta2 * g * g;
+    mean[i] = m;
+    square[i] = v;
+    if constexpr (Amsgrad) {
+      v = largest[i] > v ? largest[i] : v;
+      largest[i] = v;
+    }
+    const T denominator = square_root(v) / s.sqrt_correction2 + s.eps;
+    param[i] = value + s.minus_step_size * m / denominator;
+  }
+}
+
+template <class T>
+void adam(const AdamScalars<T>& s, std::int64_t n, T* param, const T* grad, T* mean, T* square,
+          T* largest) {
+  const bool decay = s.weight_decay != 0;
+  if (s.amsgrad) {
+    return decay ? adam_loop<T, true, true>(s, n, param, grad, mean, square, largest)
+                 : adam_loop<T, true, false>(s, n, param, grad, mean, square, largest);
+  }
+  return decay ? adam_loop<T, false, true>(s, n, param, grad, mean, square, largest)
+               : adam_loop<T, false, false>(s, n, param, grad, mean, square, largest);
+}
+
+}  // namespace
+
+extern const OptimizerKernels optimizer_kernels = {sgd<float>, sgd<double>, adam<float>,
+                                                   adam<double>};
+
+}  // namespace facula::cpu::FACULA_ISA

@@ -1,0 +1,36 @@
+// Pooling windows. Positions are those of one image: for channels_last, [H, W, C] with all channels of a
+// position together; for planes, [H, W] of one channel, which is the case C = 1.
+#pragma once
+
+#include "backends/cpu/kernels/kernel_names.h"
+
+namespace facula::cpu {
+
+/// The input positions of one window: rows first_row, first_row + row_step, ... (rows of them), columns
+/// alike. All lie inside the image.
+struct PoolWindow {
+  std::int32_t first_row, rows, row_step;
+  std::int32_t first_column, columns, column_step;
+};
+
+template <class T>
+struct PoolLoops {
+  /// Maxima and their positions h * width + w, for `channels` channels.
+  void (*max)(const T* image, std::int64_t width, std::int64_t channels, const PoolWindow& window,
+              T* out, std::int32_t* index);
+  /// Sums of the window times scale.
+  void (*average)(const T* image, std::int64_t width, std::int64_t channels,
+                  const PoolWindow& window, T scale, T* out);
+  /// gradient[p][c] += grad[c] * scale for every position p of the window.
+  void (*average_backward)(const T* grad, std::int64_t width, std::int64_t channels,
+                           const PoolWindow& window, T scale, T* gradient);
+};
+
+struct PoolKernels {
+  PoolLoops<float> f32;
+  PoolLoops<double> f64;
+};
+
+}  // namespace facula::cpu
+
+FACULA_DECLARE_KERNELS(PoolKernels, pool)

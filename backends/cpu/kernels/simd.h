@@ -1,0 +1,159 @@
+// Vectors of the instruction set that a kernel file is being compiled for. For kernels that keep
+// tiles in registers, which compilers do not find by themselves; others are plain loops.
+//
+// Included by kernel translation units only. Products and sums are fused where the instruction set
+// can: results of these kernels differ in the last bits between instruction sets.
+#pragma once
+
+#include <cstdint>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+#define FACULA_SIMD [[gnu::always_inline]] static inline
+
+template <class T>
+struct Vec;
+
+#if defined(__AVX512F__)
+constexpr int kVectorRegisters = 32;
+
+template <>
+struct Vec<float> {
+  static constexpr int kWidth = 16;
+  using Raw = __m512;
+  FACULA_SIMD Raw zero() { return _mm512_setzero_ps(); }
+  FACULA_SIMD Raw all(float x) { return _mm512_set1_ps(x); }
+  FACULA_SIMD Raw load(const float* p) { return _mm512_loadu_ps(p); }
+  FACULA_SIMD Raw load(const float* p, int n) {
+    return _mm512_maskz_loadu_ps(static_cast<__mmask16>((1u << n) - 1), p);
+  }
+  FACULA_SIMD void store(float* p, Raw v) { _mm512_storeu_ps(p, v); }
+  FACULA_SIMD void store(float* p, Raw v, int n) {
+    _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), v);
+  }
+  FACULA_SIMD Raw fma(Raw a, Raw b, Raw c) { return _mm512_fmadd_ps(a, b, c); }
+  FACULA_SIMD Raw add(Raw a, Raw b) { return _mm512_add_ps(a, b); }
+};
+template <>
+struct Vec<double> {
+  static constexpr int kWidth = 8;
+  using Raw = __m512d;
+  FACULA_SIMD Raw zero() { return _mm512_setzero_pd(); }
+  FACULA_SIMD Raw all(double x) { return _mm512_set1_pd(x); }
+  FACULA_SIMD Raw load(const double* p) { return _mm512_loadu_pd(p); }
+  FACULA_SIMD Raw load(const double* p, int n) {
+    return _mm512_maskz_loadu_pd(static_cast<__mmask8>((1u << n) - 1), p);
+  }
+  FACULA_SIMD void store(double* p, Raw v) { _mm512_storeu_pd(p, v); }
+  FACULA_SIMD void store(double* p, Raw v, int n) {
+    _mm512_mask_storeu_pd(p, static_cast<__mmask8>((1u << n) - 1), v);
+  }
+  FACULA_SIMD Raw fma(Raw a, Raw b, Raw c) { return _mm512_fmadd_pd(a, b, c); }
+  FACULA_SIMD Raw add(Raw a, Raw b) { return _mm512_add_pd(a, b); }
+};
+#else
+constexpr int kVectorRegisters = 16;
+
+// Parts of a vector go through memory: the masked instructions of AVX2 are slower.
+#define FACULA_PARTIAL(T)                                \
+  FACULA_SIMD Raw load(const T* p, int n) {              \
+    T values[kWidth] = {};                               \
+    for (int i = 0; i < n; ++i) values[i] = p[i];        \
+    return load(values);                                 \
+  }                                                      \
+  FACULA_SIMD void store(T* p, Raw v, int n) {           \
+    T values[kWidth];                                    \
+    store(values, v);                                    \
+    for (int i = 0; i < n; ++i) p[i] = values[i];        \
+  }
+
+#if defined(__AVX2__)
+template <>
+struct Vec<float> {
+  static constexpr int kWidth = 8;
+  using Raw = __m256;
+  FACULA_SIMD Raw zero() { return _mm256_setzero_ps(); }
+  FACULA_SIMD Raw all(float x) { return _mm256_set1_ps(x); }
+  FACULA_SIMD Raw load(const float* p) { return _mm256_loadu_ps(p); }
+  FACULA_SIMD void store(float* p, Raw v) { _mm256_storeu_ps(p, v); }
+  FACULA_SIMD Raw fma(Raw a, Raw b, Raw c) { return _mm256_fmadd_ps(a, b, c); }
+  FACULA_SIMD Raw add(Raw a, Raw b) { return _mm256_add_ps(a, b); }
+  FACULA_PARTIAL(float)
+};
+template <>
+struct Vec<double> {
+  static constexpr int kWidth = 4;
+  using Raw = __m256d;
+  FACULA_SIMD Raw zero() { return _mm256_setzero_pd(); }
+  FACULA_SIMD Raw all(double x) { return _mm256_set1_pd(x); }
+  FACULA_SIMD Raw load(const double* p) { return _mm256_loadu_pd(p); }
+  FACULA_SIMD void store(double* p, Raw v) { _mm256_storeu_pd(p, v); }
+  FACULA_SIMD Raw fma(Raw a, Raw b, Raw c) { return _mm256_fmadd_pd(a, b, c); }
+  FACULA_SIMD Raw add(Raw a, Raw b) { return _mm256_add_pd(a, b); }
+  FACULA_PARTIAL(double)
+};
+#else
+/// 128 bits, which every 64-bit processor has.
+template <class T>
+struct Vec {
+  static constexpr int kWidth = 16 / sizeof(T);
+  typedef T Raw __attribute__((vector_size(16)));
+  FACULA_SIMD Raw zero() { return Raw{}; }
+  FACULA_SIMD Raw all(T x) { return Raw{} + x; }
+  FACULA_SIMD Raw load(const T* p) {
+    Raw v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+  }
+  FACULA_SIMD void store(T* p, Raw v) { __builtin_memcpy(p, &v, sizeof v); }
+  FACULA_SIMD Raw fma(Raw a, Raw b, Raw c) { return a * b + c; }
+  FACULA_SIMD Raw add(Raw a, Raw b) { return a + b; }
+  FACULA_PARTIAL(T)
+};
+#endif
+#undef FACULA_PARTIAL
+#endif
+
+#undef FACULA_SIMD
+
+#if defined(__AVX2__)
+[[gnu::always_inline]] inline __m128 quarter(__m256 v) {
+  return _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+}
+#if defined(__AVX512F__)
+[[gnu::always_inline]] inline __m128 quarter(__m512 v) {
+  __m256 halves[2];
+  __builtin_memcpy(halves, &v, sizeof v);
+  return quarter(_mm256_add_ps(halves[0], halves[1]));
+}
+#endif
+#endif
+
+/// The sums of the lanes of each of n vectors, in a fixed tree.
+template <class T, int n>
+[[gnu::always_inline]] inline void sum_lanes(const typename Vec<T>::Raw* vectors, T* totals) {
+#if defined(__AVX2__)
+  if constexpr (sizeof(T) == 4 && n == 4) {
+    const __m128 low = _mm_hadd_ps(quarter(vectors[0]), quarter(vectors[1]));
+    const __m128 high = _mm_hadd_ps(quarter(vectors[2]), quarter(vectors[3]));
+    _mm_storeu_ps(totals, _mm_hadd_ps(low, high));
+    return;
+  }
+#endif
+  for (int k = 0; k < n; ++k) {
+    T lanes[Vec<T>::kWidth];
+    Vec<T>::store(lanes, vectors[k]);
+    for (int width = Vec<T>::kWidth / 2; width > 0; width /= 2) {
+      for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+    }
+    totals[k] = lanes[0];
+  }
+}
+
+}  // namespace
+}  // namespace facula::cpu::FACULA_ISA

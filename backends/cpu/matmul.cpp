@@ -1,0 +1,88 @@
+#include "backends/cpu/matmul.h"
+
+#include <algorithm>
+
+namespace facula::cpu {
+namespace {
+
+constexpr std::int64_t kMostPieces = 64;
+
+/// The last two dimensions as a matrix, the one before them as the batch.
+Matrices matrices_of(const Tensor& tensor, bool transposed, Tensor& copy) {
+  const TensorImpl* impl = tensor.impl();
+  const int last = impl->dim - 1;
+  // A dimension of size 1 may have any stride, so it hides nothing dense.
+  const auto dense = [&](int d) { return impl->strides[d] == 1 || impl->sizes[d] == 1; };
+  const auto apart = [&](int d, int other) {
+    return impl->strides[other] >= impl->sizes[d] || impl->sizes[other] == 1;
+  };
+  const bool usable = (dense(last) && apart(last, last - 1)) || (dense(last - 1) && apart(last - 1, last));
+  if (!usable) {
+    copy = tensor.contiguous();
+    impl = copy.impl();
+  }
+  Matrices m;
+  m.data = impl->data;
+  m.row_stride = impl->strides[last - 1];
+  m.column_stride = impl->strides[last];
+  if (impl->sizes[last] == 1 && m.row_stride != 1) m.column_stride = 1;
+  if (impl->sizes[last - 1] == 1 && m.column_stride != 1) m.row_stride = 1;
+  // The longer stride of a matrix with one row or column may be anything: make it a legal one.
+  if (m.column_stride == 1) m.row_stride = std::max(m.row_stride, impl->sizes[last]);
+  if (m.column_stride != 1) m.column_stride = std::max(m.column_stride, impl->sizes[last - 1]);
+  m.batch_stride = impl->dim > 2 ? impl->strides[0] : 0;
+  if (transposed) std::swap(m.row_stride, m.column_stride);
+  return m;
+}
+
+}  // namespace
+
+MatmulProblem matmul_problem(const KernelArgs& args) {
+  const Tensor& a = args.in(0);
+  const Tensor& b = args.in(1);
+  MatmulProblem p;
+  p.dtype = a.dtype();
+  p.out = args.out().impl()->data;
+  if (args.call.op.id == OpId::linear) {
+    const std::int64_t in = b.sizes()[1], out = b.sizes()[0];
+    std::int64_t rows = 1;
+    for (int d = 0; d + 1 < a.dim(); ++d) rows *= a.sizes()[d];
+    p.batch = 1;
+    p.m = rows;
+    p.n = out;
+    p.k = in;
+    if (args.has(2)) {
+      p.copies[2] = args.in(2).contiguous();
+      p.bias = p.copies[2].impl()->data;
+    }
+    p.right = matrices_of(b, true, p.copies[1]);
+    if (a.dim() == 2) {
+      p.left = matrices_of(a, false, p.copies[0]);
+    } else {
+      p.copies[0] = a.contiguous();
+      p.left = {p.copies[0].impl()->data, in, 1, 0};
+    }
+    return p;
+  }
+  const int last = a.dim() - 1;
+  p.batch = last == 2 ? a.sizes()[0] : 1;
+  p.m = a.sizes()[last - 1];
+  p.k = a.sizes()[last];
+  p.n = b.sizes()[last];
+  p.left = matrices_of(a, false, p.copies[0]);
+  p.right = matrices_of(b, false, p.copies[1]);
+  return p;
+}
+
+MatmulCut cut_matmul(const MatmulProblem& p, std::int64_t work, std::int64_t granule) {
+  MatmulCut cut;
+  cut.by_rows = p.m >= p.n;
+  const std::int64_t extent = cut.by_rows ? p.m : p.n;
+  const std::int64_t wanted =
+      std::clamp<std::int64_t>(p.m * p.n * p.k / work, 1, kMostPieces);
+  cut.step = ((extent + wanted - 1) / wanted + granule - 1) / granule * granule;
+  cut.pieces = (extent + cut.step - 1) / cut.step;
+  return cut;
+}
+
+}  // namespace facula::cpu

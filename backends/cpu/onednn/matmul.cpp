@@ -1,0 +1,76 @@
+// float32 matrix products by oneDNN's matmul primitive. Not by its gemm or inner product, whose bits
+// depend on the number of threads.
+#include "backends/cpu/matmul.h"
+
+#include <algorithm>
+
+#include "backends/cpu/onednn/library.h"
+#include "backends/cpu/registration.h"
+#include "base/thread_pool.h"
+
+namespace facula::cpu {
+namespace {
+
+using dnnl::memory;
+
+/// Multiplications per slice: long enough that packing the other operand again does not matter.
+constexpr std::int64_t kSliceWork = 2 << 20;
+constexpr std::int64_t kGranule = 48;
+
+onednn::Kernel create(const MatmulProblem& p, std::int64_t m, std::int64_t n) {
+  const auto type = memory::data_type::f32;
+  const memory::desc left({m, p.k}, type, {p.left.row_stride, p.left.column_stride});
+  const memory::desc right({p.k, n}, type, {p.right.row_stride, p.right.column_stride});
+  const memory::desc out({m, n}, type, {p.n, 1});
+  const memory::desc bias = p.bias ? memory::desc({1, n}, type, {n, 1}) : memory::desc();
+  const dnnl::matmul::desc description =
+      p.bias ? dnnl::matmul::desc(left, right, bias, out) : dnnl::matmul::desc(left, right, out);
+  const dnnl::matmul::primitive_desc primitive(description, onednn::attributes(),
+                                               onednn::engine());
+  std::vector<onednn::Kernel::Operand> operands = {
+      {DNNL_ARG_SRC, left}, {DNNL_ARG_WEIGHTS, right}, {DNNL_ARG_DST, out}};
+  if (p.bias) operands.push_back({DNNL_ARG_BIAS, bias});
+  return {dnnl::matmul(primitive), operands, primitive.scratchpad_desc()};
+}
+
+void multiply(const MatmulProblem& p, std::int64_t m, std::int64_t n, const float* left,
+              const float* right, const float* bias, float* out) {
+  onednn::Key key;
+  key << static_cast<int>(OpId::mm) << m << n << p.k << p.n << p.left.row_stride
+      << p.left.column_stride << p.right.row_stride << p.right.column_stride << (bias != nullptr);
+  onednn::Kernel& kernel =
+      onednn::KernelCache::of_this_thread().get(key, [&] { return create(p, m, n); });
+  bias ? kernel({left, right, out, bias}) : kernel({left, right, out});
+}
+
+Refusal refuse(const KernelArgs& args) {
+  const Tensor& a = args.in(0);
+  if (a.dtype() != kFloat32) return "only float32";
+  if (args.out().numel() == 0 || a.numel() == 0) return "nothing to multiply";
+  return nullptr;
+}
+
+void run(const KernelArgs& args) {
+  const MatmulProblem p = matmul_problem(args);
+  const MatmulCut cut = cut_matmul(p, kSliceWork, kGranule);
+  base::parallel_for(p.batch * cut.pieces, [&](std::int64_t slice) {
+    const std::int64_t b = slice / cut.pieces, begin = slice % cut.pieces * cut.step;
+    const std::int64_t length = std::min(cut.step, (cut.by_rows ? p.m : p.n) - begin);
+    const std::int64_t i = cut.by_rows ? begin : 0, j = cut.by_rows ? 0 : begin;
+    const auto* left = reinterpret_cast<const float*>(p.left.data) + b * p.left.batch_stride;
+    const auto* right = reinterpret_cast<const float*>(p.right.data) + b * p.right.batch_stride;
+    const auto* bias = reinterpret_cast<const float*>(p.bias);
+    multiply(p, cut.by_rows ? length : p.m, cut.by_rows ? p.n : length,
+             left + i * p.left.row_stride, right + j * p.right.column_stride,
+             bias ? bias + j : nullptr,
+             reinterpret_cast<float*>(p.out) + b * p.m * p.n + i * p.n + j);
+  });
+}
+
+}  // namespace
+
+void register_onednn_matmul() {
+  for (OpId op : {OpId::mm, OpId::bmm, OpId::linear}) add(op, {"oneDNN matmul", refuse, run});
+}
+
+}  // namespace facula::cpu

@@ -1,0 +1,15 @@
+// Tells the user which oneDNN computes.
+#include <dnnl.hpp>
+#include <fmt/format.h>
+
+#include "runtime/libraries.h"
+
+namespace facula::cpu {
+
+void register_onednn_version() {
+  const dnnl_version_t* version = dnnl_version();
+  runtime::register_library(
+      fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch));
+}
+
+}  // namespace facula::cpu

@@ -1,0 +1,166 @@
+// Ops along one dimension: cumsum, argmax, argmin, argsort.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <type_traits>
+
+#include "backends/cpu/copy.h"
+#include "backends/cpu/lines.h"
+#include "backends/cpu/reduction.h"
+#include "backends/cpu/registration.h"
+#include "core/host_allocator.h"
+#include "ops/attrs/argmax.h"
+#include "ops/attrs/argmin.h"
+#include "ops/attrs/argsort.h"
+#include "ops/attrs/cumsum.h"
+
+namespace facula::cpu {
+namespace {
+
+/// Calls `f` with a value of the element type.
+template <class F>
+void with_type(DType dtype, F f) {
+  switch (dtype) {
+    case kFloat32:
+      return f(float{});
+    case kFloat64:
+      return f(double{});
+    case kInt32:
+      return f(std::int32_t{});
+    case kInt64:
+      return f(std::int64_t{});
+    case kUInt8:
+      return f(std::uint8_t{});
+    default:
+      return f(bool{});
+  }
+}
+
+// --- cumsum --------------------------------------------------------------------------------------
+
+void cumsum(const KernelArgs& args) {
+  const TensorImpl& self = *args.in(0).impl();
+  const TensorImpl& out = *args.out().impl();
+  const int dim = wrap_dim(args.attrs<ops::cumsum_attrs>().dim, self.dim, "cumsum");
+  const Lines lines(self, out, dim, true);
+  with_type(self.dtype, [&](auto element) {
+    using T = decltype(element);
+    using Sum = std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t>;
+    using Out = std::conditional_t<std::is_floating_point_v<T>, T, std::int64_t>;
+    lines.for_each([&](std::int64_t from, std::int64_t to) {
+      const T* x = self.typed<T>() + from;
+      Out* y = out.typed<Out>() + to;
+      Sum sum = 0;
+      for (std::int64_t i = 0; i < lines.length; ++i) {
+        sum += static_cast<Sum>(x[i * lines.stride_a]);
+        y[i * lines.stride_b] = static_cast<Out>(sum);
+      }
+    });
+  });
+}
+
+// --- argmax, argmin ------------------------------------------------------------------------------
+
+/// The position of the extreme element of a line. The vectorised amax or amin loop finds the
+/// extreme of a block; only a block that beats the best so far is searched for its place.
+template <class T, bool greatest>
+std::int64_t extreme(const T* x, std::int64_t n, std::int64_t stride) {
+  constexpr std::int64_t kBlock = 4096;
+  const OpId id = greatest ? OpId::amax : OpId::amin;
+  const ReductionLoops& loops =
+      reduction_loops[static_cast<int>(id)][static_cast<int>(dtype_of<T>)];
+  const auto bytes = stride * static_cast<std::int64_t>(sizeof(T));
+  T best{};
+  std::int64_t place = -1;
+  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
+    const std::int64_t count = std::min(kBlock, n - begin);
+    const T* block = x + begin * stride;
+    T candidate;
+    loops.row(block, count, bytes, &candidate);
+    const bool is_nan = candidate != candidate;
+    if (place >= 0 && !is_nan && !(greatest ? candidate > best : candidate < best)) continue;
+    std::int64_t i = 0;
+    while (is_nan ? block[i * stride] == block[i * stride] : block[i * stride] != candidate) ++i;
+    best = candidate;
+    place = begin + i;
+    if (is_nan) break;
+  }
+  return place;
+}
+
+Tensor flattened(const Tensor& input) {
+  Tensor dense = input;
+  if (!input.is_contiguous()) {
+    dense = new_tensor(input.sizes(), input.dtype(), kCPU);
+    copy_elements(input, dense);
+  }
+  return alias(*dense.impl(), {input.numel()}, {1}, dense.storage_offset());
+}
+
+template <bool greatest>
+void extremes(const Tensor& input, std::optional<std::int64_t> dim, bool keepdim,
+              const Tensor& out) {
+  const Tensor self = dim || input.dim() == 0 ? input : flattened(input);
+  const TensorImpl& impl = *self.impl();
+  const int axis = dim ? wrap_dim(*dim, impl.dim, "argmax") : 0;
+  const bool has_dim = dim && keepdim && impl.dim > 0;
+  const Lines lines(impl, *out.impl(), axis, has_dim);
+  with_type(impl.dtype, [&](auto element) {
+    using T = decltype(element);
+    lines.for_each([&](std::int64_t from, std::int64_t to) {
+      out.impl()->typed<std::int64_t>()[to] =
+          extreme<T, greatest>(impl.typed<T>() + from, lines.length, lines.stride_a);
+    });
+  });
+}
+
+void argmax(const KernelArgs& args) {
+  const auto& a = args.attrs<ops::argmax_attrs>();
+  extremes<true>(args.in(0), a.dim, a.keepdim, args.out());
+}
+
+void argmin(const KernelArgs& args) {
+  const auto& a = args.attrs<ops::argmin_attrs>();
+  extremes<false>(args.in(0), a.dim, a.keepdim, args.out());
+}
+
+// --- argsort -------------------------------------------------------------------------------------
+
+/// Whether a stands before b in ascending order, NaN last.
+template <class T>
+bool less(T a, T b) {
+  return a < b || (a == a && b != b);
+}
+
+void argsort(const KernelArgs& args) {
+  const TensorImpl& self = *args.in(0).impl();
+  const TensorImpl& out = *args.out().impl();
+  const auto& a = args.attrs<ops::argsort_attrs>();
+  const Lines lines(self, out, wrap_dim(a.dim, self.dim, "argsort"), true);
+  with_type(self.dtype, [&](auto element) {
+    using T = decltype(element);
+    lines.for_each([&](std::int64_t from, std::int64_t to) {
+      const T* x = self.typed<T>() + from;
+      auto value = [&](std::int64_t i) { return x[i * lines.stride_a]; };
+      const Tensor scratch = new_tensor({lines.length}, kInt64, kCPU);
+      auto* order = scratch.impl()->typed<std::int64_t>();
+      std::iota(order, order + lines.length, std::int64_t{0});
+      std::stable_sort(order, order + lines.length, [&](std::int64_t i, std::int64_t j) {
+        return a.descending ? less(value(j), value(i)) : less(value(i), value(j));
+      });
+      auto* y = out.typed<std::int64_t>() + to;
+      for (std::int64_t i = 0; i < lines.length; ++i) y[i * lines.stride_b] = order[i];
+    });
+  });
+}
+
+}  // namespace
+
+void register_along_dim() {
+  add(OpId::cumsum, {"lines", nullptr, cumsum});
+  add(OpId::argmax, {"lines", nullptr, argmax});
+  add(OpId::argmin, {"lines", nullptr, argmin});
+  add(OpId::argsort, {"lines", nullptr, argsort});
+}
+
+}  // namespace facula::cpu

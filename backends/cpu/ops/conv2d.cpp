@@ -1,0 +1,267 @@
+// Convolutions with stride 1 on contiguous tensors as products with shifted inputs.
+//
+// A pixel of the result is a product of the weights with the input around it. Numbering the pixels of
+// the padded input through, line after line, every weight sees the input at a constant shift: the
+// convolution is a matrix product whose right matrix has the shifted inputs as rows, without ever
+// being written down. Results at the line ends, where a shift crosses into the next line, are thrown
+// away. That wastes (kW - 1) / width of the work and spares all set-up and conversion, so it is the
+// best there is for few channels and small images.
+#include "backends/cpu/convolution.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "backends/cpu/kernels/gemm.h"
+#include "backends/cpu/registration.h"
+#include "backends/cpu/scratch.h"
+#include "base/thread_pool.h"
+
+namespace facula::cpu {
+namespace {
+
+/// Multiplications worth a slice of their own, about 2 microseconds.
+constexpr std::int64_t kSliceWork = 128 << 10;
+/// Images are cut into bands of lines only to make this many slices.
+constexpr std::int64_t kWantedSlices = 8;
+/// Partial sums of a weight gradient.
+constexpr std::int64_t kMostChunks = 8;
+
+/// Planes [channels, h, w] surrounded by zeros (or cropped where `top` or `left` are negative).
+struct PaddedPlanes {
+  std::int64_t channels, h, w;
+  std::int64_t padded_h, padded_w, top, left;
+
+  bool plain() const { return padded_h == h && padded_w == w; }
+  std::int64_t numel() const { return channels * padded_h * padded_w; }
+};
+
+template <class T>
+void pad(const GemmLoops<T>& loops, const PaddedPlanes& p, const T* from, T* to) {
+  std::memset(to, 0, static_cast<std::size_t>(p.numel()) * sizeof(T));
+  const std::int64_t first_row = std::max<std::int64_t>(0, -p.top);
+  const std::int64_t first_column = std::max<std::int64_t>(0, -p.left);
+  const std::int64_t rows = std::min(p.h, p.padded_h - p.top) - first_row;
+  const std::int64_t columns = std::min(p.w, p.padded_w - p.left) - first_column;
+  if (rows <= 0 || columns <= 0) return;
+  for (std::int64_t c = 0; c < p.channels; ++c) {
+    loops.copy(from + (c * p.h + first_row) * p.w + first_column, p.w, rows, columns,
+               to + (c * p.padded_h + p.top + first_row) * p.padded_w + p.left + first_column,
+               p.padded_w);
+  }
+}
+
+/// Shifts of the padded planes, one per (channel, row, column) of the kernel.
+struct Shifts {
+  const PaddedPlanes& planes;
+  const ConvShape& s;
+
+  std::int64_t count() const { return planes.channels * s.kh * s.kw; }
+  void fill(std::int64_t* offsets, bool mirrored) const {
+    for (std::int64_t c = 0; c < planes.channels; ++c) {
+      for (std::int64_t i = 0; i < s.kh; ++i) {
+        for (std::int64_t j = 0; j < s.kw; ++j) {
+          const std::int64_t y = mirrored ? s.kh - 1 - i : i, x = mirrored ? s.kw - 1 - j : j;
+          *offsets++ = (c * planes.padded_h + y * s.dilation_h) * planes.padded_w + x * s.dilation_w;
+        }
+      }
+    }
+  }
+};
+
+/// result[m] = bias[m] + sum over shifts k of weights[m][k] * padded planes shifted by k.
+template <class T>
+struct ShiftedProduct {
+  std::int64_t images;
+  PaddedPlanes planes;
+  const std::int64_t* offsets;
+  std::int64_t depth;
+  const T* packed_weights;
+  std::int64_t m, out_h, out_w;
+  const T* bias;
+  const T* in;
+  T* out;
+
+  void run() const {
+    const std::int64_t work = m * depth * out_h * planes.padded_w;
+    const std::int64_t bands =
+        std::clamp<std::int64_t>(std::min(kWantedSlices / images, work / kSliceWork), 1, out_h);
+    const std::int64_t lines = (out_h + bands - 1) / bands;
+    const std::int64_t together = std::max<std::int64_t>(1, kSliceWork / std::max<std::int64_t>(1, work));
+    base::parallel_for((images + together - 1) / together * bands, [&](std::int64_t slice) {
+      const std::int64_t line = slice % bands * lines;
+      const std::int64_t count = std::min(lines, out_h - line);
+      if (count <= 0) return;
+      const std::int64_t first = slice / bands * together;
+      const Scratch<T> padded(planes.plain() ? 0 : planes.numel());
+      const Scratch<T> wide(m * count * planes.padded_w);
+      for (std::int64_t n = first; n < std::min(first + together, images); ++n) {
+        run_lines(n, line, count, padded.data(), wide.data());
+      }
+    });
+  }
+
+ private:
+  void run_lines(std::int64_t n, std::int64_t line, std::int64_t count, T* padded, T* wide) const {
+    const GemmLoops<T>& loops = gemm_loops<T>();
+    const T* source = in + n * planes.channels * planes.h * planes.w;
+    if (!planes.plain()) {
+      pad(loops, planes, source, padded);
+      source = padded;
+    }
+    const std::int64_t width = planes.padded_w;
+    T* result = out + (n * m * out_h + line) * out_w;
+    const bool direct = width == out_w;
+    loops.product({.m = m,
+                   .n = (count - 1) * width + out_w,
+                   .k = depth,
+                   .packed_a = packed_weights,
+                   .b = {source + line * width, 0, offsets},
+                   .c = direct ? result : wide,
+                   .c_stride = direct ? out_h * out_w : count * width,
+                   .row_bias = bias,
+                   .column_bias = nullptr,
+                   .accumulate = false});
+    if (direct) return;
+    for (std::int64_t c = 0; c < m; ++c) {
+      loops.copy(wide + c * count * width, width, count, out_w, result + c * out_h * out_w, out_w);
+    }
+  }
+};
+
+PaddedPlanes padded_input(const ConvShape& s) {
+  return {s.c, s.h, s.w, s.h + 2 * s.pad_h, s.w + 2 * s.pad_w, s.pad_h, s.pad_w};
+}
+
+template <class T>
+void forward(const KernelArgs& args, const ConvShape& s) {
+  const GemmLoops<T>& loops = gemm_loops<T>();
+  const Tensor x = args.in(0).contiguous(), weight = args.in(1).contiguous();
+  const Tensor bias = args.has(2) ? args.in(2).contiguous() : Tensor();
+  const PaddedPlanes planes = padded_input(s);
+  const Shifts shifts{planes, s};
+  const Scratch<std::int64_t> offsets(shifts.count());
+  shifts.fill(offsets.data(), false);
+  const Scratch<T> packed(s.oc * shifts.count());
+  loops.pack(weight.impl()->typed<T>(), shifts.count(), 1, s.oc, shifts.count(), packed.data());
+  ShiftedProduct<T>{s.n, planes, offsets.data(), shifts.count(), packed.data(), s.oc, s.oh, s.ow,
+                    bias.defined() ? bias.impl()->typed<T>() : nullptr, x.impl()->typed<T>(),
+                    args.out().impl()->typed<T>()}
+      .run();
+}
+
+/// The gradient of the input is the convolution of the padded gradient with the mirrored kernel.
+template <class T>
+void backward_input(const KernelArgs& args, const ConvShape& s) {
+  const GemmLoops<T>& loops = gemm_loops<T>();
+  const Tensor grad = args.in(0).contiguous(), weight = args.in(1).contiguous();
+  const std::int64_t above = (s.kh - 1) * s.dilation_h, before = (s.kw - 1) * s.dilation_w;
+  const PaddedPlanes planes = {s.oc,        s.oh,           s.ow,          s.h + above,
+                               s.w + before, above - s.pad_h, before - s.pad_w};
+  const Shifts shifts{planes, s};
+  const Scratch<std::int64_t> offsets(shifts.count());
+  shifts.fill(offsets.data(), true);
+  // Weights as [input channel][output channel, row, column].
+  const std::int64_t taps = s.kh * s.kw;
+  const Scratch<T> turned(s.c * shifts.count());
+  const T* w = weight.impl()->typed<T>();
+  for (std::int64_t o = 0; o < s.oc; ++o) {
+    for (std::int64_t c = 0; c < s.c; ++c) {
+      std::memcpy(turned.data() + (c * s.oc + o) * taps, w + (o * s.c + c) * taps,
+                  static_cast<std::size_t>(taps) * sizeof(T));
+    }
+  }
+  const Scratch<T> packed(s.c * shifts.count());
+  loops.pack(turned.data(), shifts.count(), 1, s.c, shifts.count(), packed.data());
+  ShiftedProduct<T>{s.n, planes, offsets.data(), shifts.count(), packed.data(), s.c, s.h, s.w,
+                    nullptr, grad.impl()->typed<T>(), args.out().impl()->typed<T>()}
+      .run();
+}
+
+/// Dot products of the gradient, its lines spread to the input's width, with the shifted input.
+template <class T>
+void backward_weight(const KernelArgs& args, const ConvShape& s) {
+  const GemmLoops<T>& loops = gemm_loops<T>();
+  const Tensor grad = args.in(0).contiguous(), x = args.in(1).contiguous();
+  const PaddedPlanes planes = padded_input(s);
+  const PaddedPlanes spread = {s.oc, s.oh, s.ow, s.oh, planes.padded_w, 0, 0};
+  const Shifts shifts{planes, s};
+  const std::int64_t depth = shifts.count(), numel = s.oc * depth;
+  const Scratch<std::int64_t> offsets(depth);
+  shifts.fill(offsets.data(), false);
+  const std::int64_t pixels = (s.oh - 1) * planes.padded_w + s.ow;
+  const std::int64_t chunks =
+      std::clamp<std::int64_t>(s.n * numel * pixels / kSliceWork, 1, std::min(s.n, kMostChunks));
+  const std::int64_t images = (s.n + chunks - 1) / chunks;
+  const std::int64_t parts = (s.n + images - 1) / images;
+  T* out = args.out().impl()->typed<T>();
+  const Scratch<T> sums(parts > 1 ? parts * numel : 0);
+  T* first = parts > 1 ? sums.data() : out;
+  base::parallel_for(parts, [&](std::int64_t part) {
+    const Scratch<T> padded(planes.plain() ? 0 : planes.numel());
+    const Scratch<T> wide(spread.plain() ? 0 : spread.numel());
+    for (std::int64_t n = part * images; n < std::min((part + 1) * images, s.n); ++n) {
+      const T* source = x.impl()->typed<T>() + n * s.c * s.h * s.w;
+      if (!planes.plain()) {
+        pad(loops, planes, source, padded.data());
+        source = padded.data();
+      }
+      const T* lines = grad.impl()->typed<T>() + n * s.oc * s.oh * s.ow;
+      if (!spread.plain()) {
+        pad(loops, spread, lines, wide.data());
+        lines = wide.data();
+      }
+      loops.dots({.m = s.oc,
+                  .n = depth,
+                  .k = pixels,
+                  .a = {lines, s.oh * planes.padded_w, nullptr},
+                  .b = {source, 0, offsets.data()},
+                  .c = first + part * numel,
+                  .c_stride = depth,
+                  .column_bias = nullptr,
+                  .accumulate = n > part * images});
+    }
+  });
+  if (parts == 1) return;
+  sum_parts(sums.data(), parts, numel);
+  std::memcpy(out, sums.data(), static_cast<std::size_t>(numel) * sizeof(T));
+}
+
+Refusal refuse(const KernelArgs& args) {
+  const ConvShape s = conv_shape_of(args);
+  if (s.stride_h != 1 || s.stride_w != 1) return "stride is not 1";
+  if (s.groups != 1) return "groups";
+  if (!args.out().is_contiguous()) return "channels_last";
+  if (args.in(0).dtype() == kFloat64) return nullptr;
+  if (conv_kind(args) == ConvKind::backward_weight &&
+      (args.in(0).suggest_memory_format() == kChannelsLast ||
+       args.in(1).suggest_memory_format() == kChannelsLast)) {
+    return "channels_last";
+  }
+  if (3 * s.ow < 2 * (s.w + 2 * s.pad_w)) return "narrow images: most of the work would be waste";
+  return nullptr;
+}
+
+template <class T>
+void run_as(const KernelArgs& args, const ConvShape& shape) {
+  switch (conv_kind(args)) {
+    case ConvKind::forward: return forward<T>(args, shape);
+    case ConvKind::backward_input: return backward_input<T>(args, shape);
+    case ConvKind::backward_weight: return backward_weight<T>(args, shape);
+  }
+}
+
+void run(const KernelArgs& args) {
+  const ConvShape shape = conv_shape_of(args);
+  if (run_if_empty(args, shape)) return;
+  args.in(0).dtype() == kFloat64 ? run_as<double>(args, shape) : run_as<float>(args, shape);
+}
+
+}  // namespace
+
+void register_conv2d_shifted() {
+  for (OpId op : {OpId::conv2d, OpId::conv2d_backward_input, OpId::conv2d_backward_weight}) {
+    add(op, {"shifted product", refuse, run});
+  }
+}
+
+}  // namespace facula::cpu

@@ -1,0 +1,238 @@
+// gather, scatter, scatter_add, index_select and index_add.
+#include <algorithm>
+#include <type_traits>
+
+#include "backends/cpu/copy.h"
+#include "backends/cpu/registration.h"
+#include "base/check.h"
+#include "base/thread_pool.h"
+#include "core/tensor_impl.h"
+#include "ops/attrs/gather.h"
+#include "ops/attrs/index_add.h"
+#include "ops/attrs/index_select.h"
+#include "ops/attrs/scatter.h"
+#include "ops/attrs/scatter_add.h"
+
+namespace facula::cpu {
+namespace {
+
+constexpr std::int64_t kSliceElements = 16384;
+/// Columns of the last dimension that one slice handles; small, as a table with one row per index
+/// is often the only thing to split.
+constexpr std::int64_t kColumns = 128;
+
+enum class Action { gather, scatter, scatter_add };
+
+/// All ops are one loop over the positions of `values`, in which self[..., index, ...] and the
+/// value at the position meet. The loop has three levels: outer positions, entries along `dim`, and
+/// columns of the last dimension (a single one where that is `dim` itself). Positions that differ
+/// in `dim` only may write to one place, so they belong to one slice and keep their order.
+class Indexed {
+ public:
+  Indexed(const Tensor& self, const Tensor& values, const Tensor& index, IntList index_strides,
+          int dim)
+      : index_(index.impl()->typed<std::int64_t>()),
+        self_(self.impl()->data),
+        values_(values.impl()->data) {
+    const TensorImpl& table = *self.impl();
+    const TensorImpl& grid = *values.impl();
+    limit_ = table.dim > 0 ? table.sizes[dim] : 1;
+    const int last = grid.dim - 1;
+    for (int d = 0; d < grid.dim; ++d) {
+      const Axis axis{grid.sizes[d], table.strides[d], grid.strides[d], index_strides[d]};
+      if (d == dim) {
+        along_ = axis;
+      } else if (d == last) {
+        columns_ = axis;
+      } else {
+        outer_.push_back(axis);
+      }
+    }
+    units_ = 1;
+    for (const Axis& axis : outer_) units_ *= axis.size;
+    blocks_ = (columns_.size + kColumns - 1) / kColumns;
+  }
+
+  /// `E` is the element type, for copies any type of its size.
+  template <Action action, class E>
+  void run(E alpha, const char* op) const {
+    if (units_ == 0 || along_.size == 0 || columns_.size == 0) return;
+    const std::int64_t work = along_.size * std::min(columns_.size, kColumns);
+    const std::int64_t group = std::max<std::int64_t>(1, kSliceElements / work);
+    // Reading may be cut anywhere; writing only between places.
+    const std::int64_t cuts = action == Action::gather ? (work - 1) / kSliceElements + 1 : 1;
+    const std::int64_t rows = (along_.size + cuts - 1) / cuts;
+    const std::int64_t pieces = units_ * blocks_;
+    base::parallel_for((pieces + group - 1) / group * cuts, [&](std::int64_t slice) {
+      const std::int64_t first = slice % cuts * rows;
+      const std::int64_t end = std::min(first + rows, along_.size);
+      const std::int64_t begin = slice / cuts * group;
+      for (std::int64_t i = begin; i < std::min(begin + group, pieces); ++i) {
+        run_piece<action, E>(i, first, end, alpha, op);
+      }
+    });
+  }
+
+ private:
+  struct Axis {
+    std::int64_t size = 1;
+    std::int64_t self = 0, values = 0, index = 0;  // strides in elements
+  };
+
+  std::int64_t checked(std::int64_t index, const char* op) const {
+    check<IndexError>(index >= 0 && index < limit_,
+                      "{}: index {} is out of range for a dimension of size {}", op, index, limit_);
+    return index;
+  }
+
+  template <Action action, class E>
+  static void move(E& self, E& value, [[maybe_unused]] E alpha) {
+    if constexpr (action == Action::gather) value = self;
+    if constexpr (action == Action::scatter) self = value;
+    if constexpr (action == Action::scatter_add) self = static_cast<E>(self + alpha * value);
+  }
+
+  template <Action action, class E>
+  void run_piece(std::int64_t piece, std::int64_t first, std::int64_t end, E alpha,
+                 const char* op) const {
+    std::int64_t unit = piece / blocks_;
+    const std::int64_t column = piece % blocks_ * kColumns;
+    const std::int64_t n = std::min(kColumns, columns_.size - column);
+    E* self = reinterpret_cast<E*>(self_) + column * columns_.self;
+    E* values = reinterpret_cast<E*>(values_) + column * columns_.values;
+    const std::int64_t* index = index_ + column * columns_.index;
+    for (std::size_t k = outer_.size(); k-- > 0;) {
+      const std::int64_t position = unit % outer_[k].size;
+      unit /= outer_[k].size;
+      self += position * outer_[k].self;
+      values += position * outer_[k].values;
+      index += position * outer_[k].index;
+    }
+    const bool dense = columns_.index == 0 && columns_.self == 1 && columns_.values == 1;
+    for (std::int64_t j = first; j < end; ++j) {
+      const std::int64_t* own = index + j * along_.index;
+      E* target = values + j * along_.values;
+      if (dense) {
+        E* row = self + checked(*own, op) * along_.self;
+        for (std::int64_t k = 0; k < n; ++k) move<action, E>(row[k], target[k], alpha);
+        continue;
+      }
+      for (std::int64_t k = 0; k < n; ++k) {
+        E* place = self + checked(own[k * columns_.index], op) * along_.self + k * columns_.self;
+        move<action, E>(*place, target[k * columns_.values], alpha);
+      }
+    }
+  }
+
+  const std::int64_t* index_;
+  std::byte* self_;
+  std::byte* values_;
+  std::int64_t limit_, units_, blocks_;
+  SmallVector<Axis, kMaxDims> outer_;
+  Axis along_, columns_;
+};
+
+/// Calls `f` with a value of an unsigned integer type as large as an element.
+template <class F>
+void with_element_size(DType dtype, F f) {
+  switch (size_of(dtype)) {
+    case 1:
+      return f(std::uint8_t{});
+    case 2:
+      return f(std::uint16_t{});
+    case 4:
+      return f(std::uint32_t{});
+    default:
+      return f(std::uint64_t{});
+  }
+}
+
+template <class F>
+void with_numeric_type(DType dtype, F f) {
+  switch (dtype) {
+    case kFloat32:
+      return f(float{});
+    case kFloat64:
+      return f(double{});
+    case kInt32:
+      return f(std::int32_t{});
+    case kInt64:
+      return f(std::int64_t{});
+    default:
+      return f(std::uint8_t{});
+  }
+}
+
+/// Strides that repeat a 1-d index over all dimensions but `dim`.
+Dims list_strides(const Tensor& index, const Tensor& values, int dim) {
+  Dims strides = Dims::filled(values.dim(), 0);
+  if (values.dim() > 0 && index.dim() > 0) strides[dim] = index.strides()[0];
+  return strides;
+}
+
+void run_gather(const Indexed& loop, DType dtype, const char* op) {
+  with_element_size(
+      dtype, [&](auto element) { loop.run<Action::gather, decltype(element)>(element, op); });
+}
+
+void run_add(const Indexed& loop, DType dtype, double alpha, const char* op) {
+  with_numeric_type(dtype, [&](auto element) {
+    loop.run<Action::scatter_add, decltype(element)>(static_cast<decltype(element)>(alpha), op);
+  });
+}
+
+void gather(const KernelArgs& args) {
+  const Tensor& self = args.in(0);
+  const Tensor index = args.in(1).to(kInt64);
+  const int dim = wrap_dim(args.attrs<ops::gather_attrs>().dim, self.dim(), "gather");
+  run_gather({self, args.out(), index, index.strides(), dim}, self.dtype(), "gather");
+}
+
+void index_select(const KernelArgs& args) {
+  const Tensor& self = args.in(0);
+  const Tensor index = args.in(1).to(kInt64);
+  const int dim = wrap_dim(args.attrs<ops::index_select_attrs>().dim, self.dim(), "index_select");
+  const Dims strides = list_strides(index, args.out(), dim);
+  run_gather({self, args.out(), index, strides, dim}, self.dtype(), "index_select");
+}
+
+void scatter(const KernelArgs& args) {
+  const Tensor& out = args.out();
+  const Tensor index = args.in(1).to(kInt64);
+  const int dim = wrap_dim(args.attrs<ops::scatter_attrs>().dim, out.dim(), "scatter");
+  copy_elements(args.in(0), out);
+  const Indexed loop(out, args.in(2), index, index.strides(), dim);
+  with_element_size(out.dtype(), [&](auto element) {
+    loop.run<Action::scatter, decltype(element)>(element, "scatter");
+  });
+}
+
+void scatter_add(const KernelArgs& args) {
+  const Tensor& out = args.out();
+  const Tensor index = args.in(1).to(kInt64);
+  const int dim = wrap_dim(args.attrs<ops::scatter_add_attrs>().dim, out.dim(), "scatter_add");
+  copy_elements(args.in(0), out);
+  run_add({out, args.in(2), index, index.strides(), dim}, out.dtype(), 1, "scatter_add");
+}
+
+void index_add(const KernelArgs& args) {
+  const Tensor& out = args.out();
+  const auto& a = args.attrs<ops::index_add_attrs>();
+  const Tensor index = args.in(1).to(kInt64);
+  const int dim = wrap_dim(a.dim, out.dim(), "index_add");
+  copy_elements(args.in(0), out);
+  run_add({out, args.in(2), index, list_strides(index, args.in(2), dim), dim}, out.dtype(), a.alpha,
+          "index_add");
+}
+
+}  // namespace
+
+void register_indexed() {
+  add(OpId::gather, {"loops", nullptr, gather});
+  add(OpId::index_select, {"loops", nullptr, index_select});
+  add(OpId::scatter, {"loops", nullptr, scatter});
+  add(OpId::scatter_add, {"loops", nullptr, scatter_add});
+  add(OpId::index_add, {"loops", nullptr, index_add});
+}
+
+}  // namespace facula::cpu

@@ -1,0 +1,209 @@
+// 2-d pooling, forward and backward, in both layouts.
+#include "backends/cpu/kernels/pool.h"
+
+#include <algorithm>
+
+#include "backends/cpu/registration.h"
+#include "base/check.h"
+#include "base/thread_pool.h"
+#include "core/tensor_impl.h"
+#include "ops/attrs/avg_pool2d.h"
+#include "ops/attrs/avg_pool2d_backward.h"
+#include "ops/attrs/max_pool2d_backward.h"
+#include "ops/attrs/max_pool2d_with_indices.h"
+#include "ops/schema/pool.h"
+
+namespace facula::cpu {
+namespace {
+
+template <class T>
+const PoolLoops<T>& loops() {
+  if constexpr (std::is_same_v<T, float>) {
+    return pool_kernels().f32;
+  } else {
+    return pool_kernels().f64;
+  }
+}
+
+/// The part of a window along one dimension that lies inside the input.
+struct Span {
+  std::int32_t first, count;
+  std::int64_t padded;  ///< elements including padding, but not beyond its end
+};
+
+Span span_of(const PoolAxis& axis, std::int64_t size, std::int64_t window) {
+  const std::int64_t start = window * axis.stride - axis.padding;
+  const std::int64_t skipped = start < 0 ? (-start + axis.dilation - 1) / axis.dilation : 0;
+  const std::int64_t first = start + skipped * axis.dilation;
+  const std::int64_t fitting = first < size ? (size - first + axis.dilation - 1) / axis.dilation : 0;
+  const std::int64_t count = std::min(axis.kernel - skipped, fitting);
+  const std::int64_t end = std::min(start + axis.kernel, size + axis.padding);
+  return {static_cast<std::int32_t>(first), static_cast<std::int32_t>(std::max<std::int64_t>(count, 0)),
+          end - start};
+}
+
+/// The images of a tensor [N, C, H, W]: one of C channels per batch entry in channels_last, one of a
+/// single channel per plane otherwise.
+struct Images {
+  explicit Images(const Tensor& tensor) {
+    const TensorImpl& impl = *tensor.impl();
+    const bool channels_last = !impl.has(TensorImpl::kIsContiguous);
+    channels = channels_last ? impl.sizes[1] : 1;
+    count = channels_last ? impl.sizes[0] : impl.sizes[0] * impl.sizes[1];
+    height = impl.sizes[2];
+    width = impl.sizes[3];
+  }
+  std::int64_t positions() const { return height * width * channels; }
+
+  std::int64_t count, channels, height, width;
+};
+
+/// Calls body(image, window, output position, padded elements) for every output of every image; images
+/// are spread over the threads in groups that depend on their size alone.
+template <class Body>
+void for_windows(const Images& in, const Images& out, const PoolAxis& rows, const PoolAxis& columns,
+                 Body body) {
+  constexpr std::int64_t kSliceElements = 16384;
+  const std::int64_t group =
+      std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, in.positions()));
+  base::parallel_for((in.count + group - 1) / group, [&](std::int64_t slice) {
+    const std::int64_t last = std::min((slice + 1) * group, in.count);
+    for (std::int64_t image = slice * group; image < last; ++image) {
+      for (std::int64_t h = 0; h < out.height; ++h) {
+        const Span row = span_of(rows, in.height, h);
+        for (std::int64_t w = 0; w < out.width; ++w) {
+          const Span column = span_of(columns, in.width, w);
+          const PoolWindow window{row.first,
+                                  row.count,
+                                  static_cast<std::int32_t>(rows.dilation),
+                                  column.first,
+                                  column.count,
+                                  static_cast<std::int32_t>(columns.dilation)};
+          body(image, window, h * out.width + w, row.padded * column.padded);
+        }
+      }
+    }
+  });
+}
+
+/// A dense tensor in the layout of `like`, which is an output and hence dense.
+Tensor in_layout_of(const Tensor& tensor, const Tensor& like) {
+  return tensor.detach().contiguous(like.suggest_memory_format());
+}
+
+PoolAxis axis_of(const Dims& kernel, const Dims& stride, const Dims& padding, const Dims& dilation,
+                 int dim) {
+  return {spatial(kernel, dim), spatial(stride.empty() ? kernel : stride, dim),
+          spatial(padding, dim), spatial(dilation, dim)};
+}
+
+template <class T>
+void max_forward(const KernelArgs& args) {
+  const auto& a = args.attrs<ops::max_pool2d_with_indices_attrs>();
+  const Tensor input = in_layout_of(args.in(0), args.out());
+  const Images in(input), out(args.out());
+  check<ShapeError>(in.height * in.width <= INT32_MAX,
+                    "max_pool2d: an image of {} x {} has more than 2^31 positions", in.height,
+                    in.width);
+  const T* x = input.impl()->typed<T>();
+  T* y = args.out(0).impl()->typed<T>();
+  auto* index = args.out(1).impl()->typed<std::int32_t>();
+  for_windows(in, out, axis_of(a.kernel_size, a.stride, a.padding, a.dilation, 0),
+              axis_of(a.kernel_size, a.stride, a.padding, a.dilation, 1),
+              [&](std::int64_t image, const PoolWindow& window, std::int64_t position,
+                  std::int64_t) {
+                const std::int64_t at = image * out.positions() + position * out.channels;
+                loops<T>().max(x + image * in.positions(), in.width, in.channels, window, y + at,
+                               index + at);
+              });
+}
+
+/// Images are independent, and each is added to in order: the result does not depend on threads.
+template <class T>
+void max_backward(const KernelArgs& args) {
+  const Tensor& result = args.out();
+  const Tensor grad = in_layout_of(args.in(0), result), index = in_layout_of(args.in(1), result);
+  const Images in(result), out(grad);
+  const T* g = grad.impl()->typed<T>();
+  const auto* at = index.impl()->typed<std::int32_t>();
+  T* dx = result.impl()->typed<T>();
+  const std::int64_t limit = in.height * in.width;
+  for (std::int64_t i = 0; i < index.numel(); ++i) {
+    check<IndexError>(at[i] >= 0 && at[i] < limit,
+                      "max_pool2d_backward: index {} is outside an image of {} positions", at[i],
+                      limit);
+  }
+  base::parallel_for(in.count, [&](std::int64_t image) {
+    T* target = dx + image * in.positions();
+    std::fill_n(target, in.positions(), T(0));
+    const std::int64_t first = image * out.positions();
+    for (std::int64_t p = 0; p < out.height * out.width; ++p) {
+      for (std::int64_t c = 0; c < out.channels; ++c) {
+        const std::int64_t i = first + p * out.channels + c;
+        target[at[i] * in.channels + c] += g[i];
+      }
+    }
+  });
+}
+
+template <class T>
+void average_forward(const KernelArgs& args) {
+  const auto& a = args.attrs<ops::avg_pool2d_attrs>();
+  const Tensor input = in_layout_of(args.in(0), args.out());
+  const Images in(input), out(args.out());
+  const T* x = input.impl()->typed<T>();
+  T* y = args.out().impl()->typed<T>();
+  for_windows(in, out, axis_of(a.kernel_size, a.stride, a.padding, {1}, 0),
+              axis_of(a.kernel_size, a.stride, a.padding, {1}, 1),
+              [&](std::int64_t image, const PoolWindow& window, std::int64_t position,
+                  std::int64_t padded) {
+                const std::int64_t inside = std::int64_t{window.rows} * window.columns;
+                const T scale = T(1) / static_cast<T>(a.count_include_pad ? padded : inside);
+                loops<T>().average(x + image * in.positions(), in.width, in.channels, window, scale,
+                                   y + image * out.positions() + position * out.channels);
+              });
+}
+
+template <class T>
+void average_backward(const KernelArgs& args) {
+  const auto& a = args.attrs<ops::avg_pool2d_backward_attrs>();
+  const Tensor& result = args.out();
+  const Tensor grad = in_layout_of(args.in(0), result);
+  const Images in(result), out(grad);
+  const T* g = grad.impl()->typed<T>();
+  T* dx = result.impl()->typed<T>();
+  std::fill_n(dx, result.numel(), T(0));
+  for_windows(in, out, axis_of(a.kernel_size, a.stride, a.padding, {1}, 0),
+              axis_of(a.kernel_size, a.stride, a.padding, {1}, 1),
+              [&](std::int64_t image, const PoolWindow& window, std::int64_t position,
+                  std::int64_t padded) {
+                const std::int64_t inside = std::int64_t{window.rows} * window.columns;
+                const T scale = T(1) / static_cast<T>(a.count_include_pad ? padded : inside);
+                loops<T>().average_backward(g + image * out.positions() + position * out.channels,
+                                            in.width, in.channels, window, scale,
+                                            dx + image * in.positions());
+              });
+}
+
+}  // namespace
+
+void register_pool() {
+  add(OpId::max_pool2d_with_indices, {"windows", nullptr, [](const KernelArgs& args) {
+                                        args.in(0).dtype() == kFloat32 ? max_forward<float>(args)
+                                                                       : max_forward<double>(args);
+                                      }});
+  add(OpId::max_pool2d_backward, {"scatter", nullptr, [](const KernelArgs& args) {
+                                    args.in(0).dtype() == kFloat32 ? max_backward<float>(args)
+                                                                   : max_backward<double>(args);
+                                  }});
+  add(OpId::avg_pool2d, {"windows", nullptr, [](const KernelArgs& args) {
+                           args.in(0).dtype() == kFloat32 ? average_forward<float>(args)
+                                                          : average_forward<double>(args);
+                         }});
+  add(OpId::avg_pool2d_backward, {"windows", nullptr, [](const KernelArgs& args) {
+                                    args.in(0).dtype() == kFloat32 ? average_backward<float>(args)
+                                                                   : average_backward<double>(args);
+                                  }});
+}
+
+}  // namespace facula::cpu

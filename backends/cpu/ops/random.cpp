@@ -1,0 +1,72 @@
+// Random tensors and dropout.
+#include "backends/cpu/elementwise.h"
+#include "backends/cpu/kernels/random.h"
+#include "backends/cpu/registration.h"
+#include "base/thread_pool.h"
+#include "core/tensor_impl.h"
+#include "ops/attrs/philox_dropout.h"
+#include "ops/attrs/philox_random.h"
+
+namespace facula::cpu {
+namespace {
+
+/// A multiple of what one random block yields.
+constexpr std::int64_t kSliceElements = 16384;
+
+template <class T>
+void fill(RandomFill<T> kernel, const Tensor& state, const Tensor& out) {
+  const auto* words = state.impl()->typed<std::int64_t>();
+  const auto seed = static_cast<std::uint64_t>(words[0]);
+  const auto offset = static_cast<std::uint64_t>(words[1]);
+  const std::int64_t n = out.numel();
+  T* values = out.impl()->typed<T>();
+  base::parallel_for((n + kSliceElements - 1) / kSliceElements, [&](std::int64_t slice) {
+    const std::int64_t first = slice * kSliceElements;
+    kernel(seed, offset, first, std::min(kSliceElements, n - first), values + first);
+  });
+}
+
+void random(const KernelArgs& args) {
+  const std::string_view kind = args.attrs<ops::philox_random_attrs>().distribution;
+  const RandomKernels& kernels = random_kernels();
+  const Tensor& out = args.out();
+  if (kind == "bits") return fill(kernels.bits, args.in(0), out);
+  const bool normal = kind == "normal";
+  if (out.dtype() == kFloat64) {
+    return fill(normal ? kernels.normal_double : kernels.uniform_double, args.in(0), out);
+  }
+  fill(normal ? kernels.normal_float : kernels.uniform_float, args.in(0), out);
+}
+
+void dropout(const KernelArgs& args) {
+  const Tensor& self = args.in(0);
+  const double p = args.attrs<ops::philox_dropout_attrs>().p;
+  // 0, or the scale of what is kept, by logical index; then one product in the input's layout. The
+  // decision is made on float32 values whatever the dtype, so that it does not depend on it.
+  const Tensor factors = new_tensor(self.sizes(), kFloat32, kCPU);
+  fill(random_kernels().uniform_float, args.in(1), factors);
+  const auto scale = static_cast<float>(p < 1 ? 1 / (1 - p) : 0);
+  const auto threshold = static_cast<float>(p);
+  auto* values = factors.impl()->typed<float>();
+  const std::int64_t n = factors.numel();
+  base::parallel_for((n + kSliceElements - 1) / kSliceElements, [&](std::int64_t slice) {
+    const std::int64_t end = std::min((slice + 1) * kSliceElements, n);
+    for (std::int64_t i = slice * kSliceElements; i < end; ++i) {
+      values[i] = values[i] >= threshold ? scale : 0.f;
+    }
+  });
+  const Tensor typed = factors.to(self.dtype());
+  const Tensor* inputs[] = {&self, &typed};
+  run_strided_loop(
+      elementwise_loops[static_cast<int>(OpId::mul)][static_cast<int>(self.dtype())], nullptr,
+      args.out(), inputs);
+}
+
+}  // namespace
+
+void register_random() {
+  add(OpId::philox_random, {"philox", nullptr, random});
+  add(OpId::philox_dropout, {"philox", nullptr, dropout});
+}
+
+}  // namespace facula::cpu

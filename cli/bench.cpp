@@ -1,0 +1,139 @@
+// `facula bench`.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include <facula/json_line.h>
+#include <facula/parallel.h>
+#include <facula/system.h>
+
+#include "cli/commands.h"
+#include "cli/machine_limits.h"
+#include "cli/works.h"
+
+namespace facula::cli {
+namespace {
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+WorkResult run_work(const BenchOptions& options) {
+  if (contains(model_works(), options.work)) {
+    return run_model_work(options.work, options.mode == "train", options.batch, options.seconds);
+  }
+  if (options.batch != 0 || options.mode != "train") {
+    throw UsageError(fmt::format("bench: {} knows neither --batch nor --infer", options.work));
+  }
+  if (contains(optimizer_works(), options.work)) {
+    return run_optimizer_work(options.work, options.seconds);
+  }
+  return options.work == "eager-add" ? run_eager_add(options.seconds)
+                                     : run_autograd_chain(options.seconds);
+}
+
+/// The machine's limit for the work, measured in this process with as many
+/// threads, after the work: its memory does not count as the work's.
+struct Share {
+  double gflops = std::nan(""), percent_of_peak = std::nan("");
+  double gb_per_s = std::nan(""), inplace_gb_s = std::nan("");
+  double percent_of_bandwidth = std::nan("");
+};
+
+Share share_of_machine(const WorkResult& result, std::vector<int> cpus) {
+  cpus.resize(std::min(cpus.size(), static_cast<std::size_t>(get_num_threads())));
+  const double seconds = result.measurement.median_ms * 1e-3;
+  Share share;
+  if (result.flops) {
+    share.gflops = *result.flops / seconds * 1e-9;
+    share.percent_of_peak =
+        100 * share.gflops / machine::fma_gflops(cpus, machine::best_arithmetic()).median;
+  }
+  if (result.bytes) {
+    machine::Array array;
+    share.gb_per_s = *result.bytes / seconds * 1e-9;
+    share.inplace_gb_s = machine::inplace_gb_s(cpus, array).median;
+    share.percent_of_bandwidth = 100 * share.gb_per_s / share.inplace_gb_s;
+  }
+  return share;
+}
+
+std::string to_json(const BenchOptions& options, const WorkResult& result, const Share& share) {
+  const Measurement& m = result.measurement;
+  JsonLine line;
+  line.add("work", options.work)
+      .add("mode", contains(model_works(), options.work) ? options.mode : "step")
+      .add("dtype", options.dtype);
+  if (result.batch) line.add("batch", *result.batch);
+  line.add("threads", get_num_threads())
+      .add("isa", system_info().isa)
+      .add("steps", m.steps)
+      .add("median_ms", m.median_ms)
+      .add("min_ms", m.min_ms)
+      .add("max_ms", m.max_ms);
+  if (result.median_ns) line.add("median_ns", *result.median_ns);
+  if (result.forward_ns) line.add("forward_ns", *result.forward_ns);
+  if (result.backward_ns) line.add("backward_ns", *result.backward_ns);
+  line.add("items_per_s", result.items_per_s)
+      .add("gflops", share.gflops)
+      .add("percent_of_peak", share.percent_of_peak);
+  if (result.bytes) {
+    line.add("gb_per_s", share.gb_per_s)
+        .add("inplace_gb_s", share.inplace_gb_s)
+        .add("percent_of_bandwidth", share.percent_of_bandwidth);
+  }
+  return line.add("peak_rss_mib", m.peak_rss_mib)
+      .add("minor_faults_per_step", m.minor_faults_per_step)
+      .add("loss_first", m.loss_first)
+      .add("loss_last", m.loss_last)
+      .add("cpu_over_wall", m.cpu_over_wall)
+      .str();
+}
+
+void print_table(const BenchOptions& options, const WorkResult& result, const Share& share) {
+  const Measurement& m = result.measurement;
+  fmt::print("{}, {} steps, {} threads\n", options.work, m.steps, get_num_threads());
+  fmt::print("  {:.6g} ms ({:.6g} to {:.6g}), {:.6g} items/s\n", m.median_ms, m.min_ms, m.max_ms,
+             result.items_per_s);
+  if (result.forward_ns) {
+    fmt::print("  per op: {:.1f} ns forward, {:.1f} ns backward\n", *result.forward_ns,
+               *result.backward_ns);
+  }
+  if (result.flops) {
+    fmt::print("  {:.1f} GFLOP/s, {:.1f} % of the measured peak\n", share.gflops,
+               share.percent_of_peak);
+  }
+  if (result.bytes) {
+    fmt::print("  {:.1f} GB/s, {:.1f} % of the measured {:.1f} GB/s in place\n", share.gb_per_s,
+               share.percent_of_bandwidth, share.inplace_gb_s);
+  }
+  fmt::print("  {:.0f} MiB at most, {:.3g} page faults per step, {:.2f} cores busy\n",
+             m.peak_rss_mib, m.minor_faults_per_step, m.cpu_over_wall);
+  if (!std::isnan(m.loss_first)) {
+    fmt::print("  loss {:.6g} at first, {:.6g} at last\n", m.loss_first, m.loss_last);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> bench_works() {
+  std::vector<std::string> names = model_works();
+  names.insert(names.end(), optimizer_works().begin(), optimizer_works().end());
+  names.insert(names.end(), {"eager-add", "autograd-chain"});
+  return names;
+}
+
+int run_bench(const BenchOptions& options) {
+  const std::vector<int> cpus = machine::usable_cpus();  // before any thread is pinned
+  if (options.threads > 0) set_num_threads(options.threads);
+  const WorkResult result = run_work(options);
+  const Share share = share_of_machine(result, cpus);
+  if (options.json) {
+    fmt::print("{}\n", to_json(options, result, share));
+  } else {
+    print_table(options, result, share);
+  }
+  return 0;
+}
+
+}  // namespace facula::cli

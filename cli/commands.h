@@ -1,0 +1,68 @@
+// What the program can do. main.cpp fills the options from the command line.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace facula::cli {
+
+/// A command line that makes no sense: exit status 2. Everything else that
+/// fails gives 1.
+class UsageError : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+struct TrainOptions {
+  std::string model, data;
+  std::int64_t epochs = 5;
+  std::int64_t batch = 64;
+  double lr = 0.01;
+  std::string optimizer = "sgd";
+  double momentum = 0.9;
+  double weight_decay = 0;
+  std::string schedule = "none";
+  double val_split = 0;
+  std::uint64_t seed = 0;
+  std::vector<std::string> augment;
+  double label_smoothing = 0;
+  int threads = 0;          // 0: the library's choice
+  std::string out;          // empty: a new folder under runs/
+  std::int64_t subset = 0;  // 0: all samples
+  bool json = false;
+};
+
+struct EvalOptions {
+  std::string model, weights, data;
+  std::int64_t batch = 256;
+  int threads = 0;
+  bool json = false;
+};
+
+struct BenchOptions {
+  std::string work;
+  std::string mode = "train";
+  std::string dtype = "f32";
+  std::int64_t batch = 0;  // 0: the work's usual one
+  int threads = 0;
+  double seconds = 5;
+  bool json = false;
+};
+
+struct InfoOptions {
+  bool json = false;
+};
+
+// Each returns the program's exit status. With `json`, standard output gets
+// exactly one line and standard error the rest.
+int run_train(const TrainOptions& options);
+int run_eval(const EvalOptions& options);
+int run_bench(const BenchOptions& options);
+int run_info(const InfoOptions& options);
+
+/// What `facula bench` measures.
+std::vector<std::string> bench_works();
+
+}  // namespace facula::cli

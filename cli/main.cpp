@@ -1,0 +1,189 @@
+// The program `facula`: the command line.
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <facula/data.h>
+#include <facula/models.h>
+#include <facula/version.h>
+
+#include "cli/commands.h"
+
+namespace facula::cli {
+namespace {
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const auto& model : models::list()) names.push_back(model.name);
+  return names;
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string text;
+  for (const auto& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+/// Accepts one of `words`; the message says what was given and what there is.
+CLI::Validator one_of(std::vector<std::string> words, const std::string& what) {
+  return CLI::Validator(
+      [words = std::move(words), what](const std::string& given) {
+        for (const auto& word : words) {
+          if (given == word) return std::string();
+        }
+        return "there is no " + what + " '" + given + "'; choose one of: " + joined(words);
+      },
+      "");
+}
+
+CLI::Validator at_least(double least) {
+  return CLI::Validator(
+      [least](const std::string& given) {
+        double value = 0;
+        const bool good = CLI::detail::lexical_cast(given, value) && value >= least;
+        return good
+                   ? std::string()
+                   : "'" + given + "' is not a number of at least " + CLI::detail::to_string(least);
+      },
+      "");
+}
+
+CLI::Validator share() {
+  return CLI::Validator(
+      [](const std::string& given) {
+        double value = 0;
+        const bool good = CLI::detail::lexical_cast(given, value) && value >= 0 && value < 1;
+        return good ? std::string() : "'" + given + "' is not a share, a number in [0, 1)";
+      },
+      "");
+}
+
+void add_threads(CLI::App& command, int& threads) {
+  command.add_option("--threads", threads, "threads to compute with; default: all usable CPUs")
+      ->check(at_least(1));
+}
+
+void add_train(CLI::App& app, TrainOptions& options, std::function<int()>& run) {
+  auto& command = *app.add_subcommand("train", "Train a model, then measure it on the test set");
+  command.add_option("--model", options.model, "one of " + joined(model_names()))
+      ->required()
+      ->check(one_of(model_names(), "model"));
+  command.add_option("--data", options.data, "KIND:FOLDER; kinds: " + joined(data::kinds()))
+      ->required();
+  command.add_option("--epochs", options.epochs, "passes over the training set")
+      ->check(at_least(1));
+  command.add_option("--batch", options.batch, "samples per step")->check(at_least(1));
+  command.add_option("--lr", options.lr, "learning rate; the highest one for onecycle")
+      ->check(at_least(0));
+  command.add_option("--optimizer", options.optimizer, "sgd, adam or adamw")
+      ->check(one_of({"sgd", "adam", "adamw"}, "optimizer"));
+  command.add_option("--momentum", options.momentum, "of sgd")->check(share());
+  command.add_option("--weight-decay", options.weight_decay)->check(at_least(0));
+  command
+      .add_option("--schedule", options.schedule,
+                  "of the learning rate: none, step (a tenth after each third "
+                  "of the run), cosine "
+                  "or onecycle")
+      ->check(one_of({"none", "step", "cosine", "onecycle"}, "schedule"));
+  command.add_option("--val-split", options.val_split, "share of the training set to validate on")
+      ->check(share());
+  command.add_option("--seed", options.seed,
+                     "of weights, order, augmentation and validation split");
+  command.add_option("--augment", options.augment, "flip, crop (by up to 4 pixels), or both")
+      ->delimiter(',')
+      ->check(one_of({"flip", "crop", "none"}, "augmentation"));
+  command.add_option("--label-smoothing", options.label_smoothing)->check(share());
+  add_threads(command, options.threads);
+  command.add_option("--out", options.out, "folder for metrics.jsonl and model.safetensors");
+  command.add_option("--subset", options.subset, "train on the first so many samples only")
+      ->check(at_least(1));
+  command.add_flag("--json", options.json, "one line of JSON on stdout, progress on stderr");
+  command.callback([&] { run = [&] { return run_train(options); }; });
+}
+
+void add_eval(CLI::App& app, EvalOptions& options, std::function<int()>& run) {
+  auto& command = *app.add_subcommand("eval", "Measure trained weights on the test set");
+  command.add_option("--model", options.model)->required()->check(one_of(model_names(), "model"));
+  command.add_option("--weights", options.weights, "a safetensors file")->required();
+  command.add_option("--data", options.data, "KIND:FOLDER; kinds: " + joined(data::kinds()))
+      ->required();
+  command.add_option("--batch", options.batch)->check(at_least(1));
+  add_threads(command, options.threads);
+  command.add_flag("--json", options.json, "one line of JSON on stdout");
+  command.callback([&] { run = [&] { return run_eval(options); }; });
+}
+
+void add_bench(CLI::App& app, BenchOptions& options, std::function<int()>& run) {
+  auto& command = *app.add_subcommand("bench", "Measure the speed of a work");
+  command.add_option("WORK", options.work, "one of " + joined(bench_works()))
+      ->required()
+      ->check(one_of(bench_works(), "work"));
+  auto* train = command.add_flag_function(
+      "--train", [](std::int64_t) {}, "whole training steps (the default)");
+  command
+      .add_flag_function(
+          "--infer", [&](std::int64_t) { options.mode = "infer"; }, "the forward pass alone")
+      ->excludes(train);
+  command.add_option("--dtype", options.dtype)->check(one_of({"f32"}, "dtype"));
+  command.add_option("--batch", options.batch, "samples per step; default: the work's usual")
+      ->check(at_least(1));
+  add_threads(command, options.threads);
+  command.add_option("--seconds", options.seconds, "measuring time, at least 20 steps though")
+      ->check(at_least(0));
+  command.add_flag("--json", options.json, "one line of JSON on stdout");
+  command.callback([&] { run = [&] { return run_bench(options); }; });
+}
+
+void add_info(CLI::App& app, InfoOptions& options, std::function<int()>& run) {
+  auto& command =
+      *app.add_subcommand("info", "Show this machine, its measured limits and versions");
+  command.add_flag("--json", options.json, "one line of JSON on stdout");
+  command.callback([&] { run = [&] { return run_info(options); }; });
+}
+
+int report(const char* message, int status) {
+  std::fprintf(stderr, "facula: %s\n", message);
+  return status;
+}
+
+int run_program(int argc, char** argv) {
+  CLI::App app("Facula: training neural networks in C++", "facula");
+  app.set_version_flag("--version", kVersion);
+  app.require_subcommand(1);
+  TrainOptions train;
+  EvalOptions eval;
+  BenchOptions bench;
+  InfoOptions info;
+  std::function<int()> run;
+  add_train(app, train, run);
+  add_eval(app, eval, run);
+  add_bench(app, bench, run);
+  add_info(app, info, run);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& request) {
+    return app.exit(request);  // --help, --version
+  } catch (const CLI::ParseError& error) {
+    return report((std::string(error.what()) + " (see facula --help)").c_str(), 2);
+  }
+  return run();
+}
+
+}  // namespace
+}  // namespace facula::cli
+
+int main(int argc, char** argv) {
+  try {
+    return facula::cli::run_program(argc, argv);
+  } catch (const facula::cli::UsageError& error) {
+    return facula::cli::report(error.what(), 2);
+  } catch (const std::bad_alloc&) {
+    return facula::cli::report("out of memory; choose a smaller batch or model", 1);
+  } catch (const std::exception& error) {
+    return facula::cli::report(error.what(), 1);
+  }
+}

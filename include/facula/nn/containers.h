@@ -1,0 +1,80 @@
+// Modules made of a list of modules.
+#pragma once
+
+#include <facula/nn/module.h>
+
+namespace facula::nn {
+
+/// Owns one module of any type. Copying copies the module, which shares its tensors.
+class FACULA_API AnyModule {
+ public:
+  template <std::derived_from<Module> M>
+  AnyModule(M module)
+      : module_(new M(std::move(module))),
+        copy_([](const Module& other) -> Module* { return new M(static_cast<const M&>(other)); }) {}
+  AnyModule(const AnyModule& other);
+  AnyModule(AnyModule&& other) noexcept
+      : module_(std::exchange(other.module_, nullptr)), copy_(other.copy_) {}
+  AnyModule& operator=(AnyModule other) noexcept {
+    std::swap(module_, other.module_);
+    std::swap(copy_, other.copy_);
+    return *this;
+  }
+  ~AnyModule() { delete module_; }
+
+  Module& operator*() const { return *module_; }
+  Module* operator->() const { return module_; }
+  Tensor operator()(const Tensor& input) const { return (*module_)(input); }
+  /// Null if the module is not an M.
+  template <std::derived_from<Module> M>
+  M* get_if() const {
+    return dynamic_cast<M*>(module_);
+  }
+
+ private:
+  Module* module_;
+  Module* (*copy_)(const Module& other);
+};
+
+/// A list of modules named "0", "1", ... It has no forward of its own.
+class FACULA_API ModuleList : public Module {
+ public:
+  explicit ModuleList(const Place& place = {}) : Module(place) {}
+  template <std::derived_from<Module> Parent>
+  ModuleList(Parent& parent, const char* name) : Module(Place(parent, name)) {}
+
+  void push_back(AnyModule module);
+  /// Under a name of its own. Throws ValueError for a repeated or unusable name.
+  void push_back(std::string name, AnyModule module);
+  std::size_t size() const { return items_.size(); }
+  bool empty() const { return items_.empty(); }
+  /// Throws IndexError.
+  Module& operator[](std::size_t i) const;
+  auto begin() const { return items_.begin(); }
+  auto end() const { return items_.end(); }
+
+ protected:
+  void list_children(std::vector<Module*>& children) const override;
+
+ private:
+  std::vector<AnyModule> items_;
+};
+
+/// Feeds each module's output to the next. An empty one returns its input.
+class FACULA_API Sequential : public ModuleList {
+ public:
+  explicit Sequential(const Place& place = {}) : ModuleList(place) {}
+  template <std::derived_from<Module> Parent, std::derived_from<Module>... Modules>
+  Sequential(Parent& parent, const char* name, Modules... modules)
+      : ModuleList(Place(parent, name)) {
+    (push_back(std::move(modules)), ...);
+  }
+  template <std::derived_from<Module>... Modules>
+  requires(sizeof...(Modules) > 1) explicit Sequential(Modules... modules) {
+    (push_back(std::move(modules)), ...);
+  }
+
+  Tensor forward(const Tensor& input) const override;
+};
+
+}  // namespace facula::nn

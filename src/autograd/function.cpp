@@ -1,0 +1,165 @@
+#include <facula/autograd.h>
+
+#include "autograd/anomaly.h"
+#include "autograd/engine.h"
+#include "autograd/saved.h"
+#include "base/check.h"
+#include "runtime/mode.h"
+
+namespace facula::autograd {
+
+/// What stands behind the slots of a custom function's node.
+class CustomNode {
+ public:
+  CustomNode(std::string name, FunctionBackward backward)
+      : name_(std::move(name)),
+        kind_{name_.c_str(), apply, [](Node& node) noexcept { of(node).~CustomNode(); }},
+        backward_(std::move(backward)) {}
+  CustomNode(const CustomNode&) = delete;
+  CustomNode& operator=(const CustomNode&) = delete;
+
+  static Node* record(std::string name, FunctionBackward backward, FunctionContext& context,
+                      const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs);
+  static std::vector<Tensor> saved(const Node& node);
+  static void set_needs(FunctionContext& context, std::vector<bool> needs) {
+    context.needs_ = std::move(needs);
+  }
+
+ private:
+  /// How a slot is filled: from an output (its index), otherwise, or not at all.
+  static constexpr int kNoOutput = -1;
+  static constexpr int kUndefined = -2;
+
+  static CustomNode& of(Node& node) { return *static_cast<CustomNode*>(node.attrs()); }
+  static void apply(Node& node, Tensor* output_gradients, Tensor* input_gradients);
+  static void fill(Node& node, const FunctionContext& context, const std::vector<Tensor>& outputs);
+
+  std::string name_;
+  NodeKind kind_;
+  FunctionBackward backward_;
+  std::vector<int> sources_;
+};
+static_assert(alignof(CustomNode) <= alignof(std::max_align_t));
+
+void CustomNode::fill(Node& node, const FunctionContext& context,
+                      const std::vector<Tensor>& outputs) {
+  for (std::size_t slot = 0; slot < context.saved_.size(); ++slot) {
+    const Tensor& tensor = context.saved_[slot];
+    int source = tensor.defined() ? kNoOutput : kUndefined;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      if (tensor.defined() && tensor.is_same(outputs[i])) source = static_cast<int>(i);
+    }
+    of(node).sources_.push_back(source);
+    if (source == kNoOutput) save(node, slot, tensor);
+    if (source >= 0) save_output(node, slot, tensor);
+  }
+}
+
+Node* CustomNode::record(std::string name, FunctionBackward backward, FunctionContext& context,
+                         const std::vector<Tensor>& inputs, std::vector<Tensor>& outputs) {
+  static const NodeKind kUnnamed = {"custom function", apply, nullptr};
+  Node* node = new_node(kUnnamed, inputs.size(), outputs.size(), context.saved_.size(),
+                        inputs.size(), sizeof(CustomNode));
+  auto* payload = new (node->attrs()) CustomNode(std::move(name), std::move(backward));
+  node->kind = &payload->kind_;
+  try {
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!inputs[i].defined()) continue;
+      node->shape_slots()[i].tensor = shape_only(*inputs[i].impl()).leak();
+      const Edge edge = edge_of(inputs[i]);
+      if (edge.node) retain(edge.node);
+      node->edges()[i] = edge;
+    }
+    fill(*node, context, outputs);
+  } catch (...) {
+    release(node);
+    throw;
+  }
+  return node;
+}
+
+std::vector<Tensor> CustomNode::saved(const Node& constant) {
+  Node& node = const_cast<Node&>(constant);
+  std::vector<Tensor> tensors;
+  for (std::size_t slot = 0; slot < of(node).sources_.size(); ++slot) {
+    const int source = of(node).sources_[slot];
+    Tensor tensor;
+    if (source != kUndefined) tensor = unpack(node, node.slots()[slot], "saved tensor", slot);
+    if (source >= 0 && AutoGradMode::is_enabled() && tensor.is_floating_point()) {
+      tensor = alias(*tensor.impl());
+      set_history(tensor, &node, static_cast<std::size_t>(source));
+    }
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+void CustomNode::apply(Node& node, Tensor* output_gradients, Tensor* input_gradients) {
+  const CustomNode& self = of(node);
+  FunctionContext context;
+  context.node_ = &node;
+  for (int i = 0; i < node.inputs; ++i) {
+    const Node* next = node.edges()[i].node;
+    context.needs_.push_back(next && wanted_in_sweep(*next));
+  }
+  std::vector<Tensor> gradients = self.backward_(
+      context, std::vector<Tensor>(output_gradients, output_gradients + node.outputs));
+  check<AutogradError>(gradients.size() == node.inputs,
+                       "{}: backward returned {} gradients for {} inputs; return an undefined "
+                       "tensor for inputs without one",
+                       self.name_, gradients.size(), node.inputs);
+  for (int i = 0; i < node.inputs; ++i) {
+    const TensorImpl* shape = node.shape_slots()[i].tensor;
+    Tensor& gradient = gradients[i];
+    if (!gradient.defined() || !shape || !node.edges()[i].node) continue;
+    check<ShapeError>(gradient.sizes() == shape->size_list(),
+                      "{}: backward returned a gradient of size {} for input {} of size {}",
+                      self.name_, gradient.sizes(), i, shape->size_list());
+    input_gradients[i] = std::move(gradient);
+  }
+}
+
+void FunctionContext::save_for_backward(std::vector<Tensor> tensors) {
+  check<AutogradError>(node_ == nullptr,
+                       "save_for_backward: called in backward; call it in forward");
+  saved_ = std::move(tensors);
+}
+
+std::vector<Tensor> FunctionContext::saved_tensors() const {
+  return node_ ? CustomNode::saved(*node_) : saved_;
+}
+
+std::vector<Tensor> apply_function(std::string name, const std::vector<Tensor>& inputs,
+                                   const FunctionForward& forward, FunctionBackward backward) {
+  FunctionContext context;
+  std::vector<bool> needs;
+  bool recording = false;
+  for (const Tensor& input : inputs) {
+    needs.push_back(AutoGradMode::is_enabled() && input.requires_grad());
+    recording |= needs.back();
+  }
+  CustomNode::set_needs(context, std::move(needs));
+  std::vector<Tensor> outputs;
+  {
+    NoGradGuard no_grad;
+    outputs = forward(context);
+  }
+  if (!recording) return outputs;
+  // An output that exists outside, an input for example, keeps its own history.
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    check<AutogradError>(outputs[i].defined(), "{}: output {} is undefined", name, i);
+    bool fresh = outputs[i].impl()->node == nullptr;
+    for (std::size_t k = 0; k < i; ++k) fresh &= !outputs[i].is_same(outputs[k]);
+    for (const Tensor& input : inputs) fresh &= !outputs[i].is_same(input);
+    if (!fresh) outputs[i] = alias(*outputs[i].impl());
+  }
+  Node* node = CustomNode::record(std::move(name), std::move(backward), context, inputs, outputs);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (outputs[i].is_floating_point()) set_history(outputs[i], node, i);
+  }
+  if (runtime::tl_mode & runtime::kAnomaly) remember_origin(*node);
+  release(node);
+  return outputs;
+}
+
+}  // namespace facula::autograd

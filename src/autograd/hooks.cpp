@@ -1,0 +1,72 @@
+#include <facula/autograd.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "autograd/node.h"
+#include "base/check.h"
+
+namespace facula::autograd {
+namespace {
+
+std::int64_t next_id() {
+  static std::atomic<std::int64_t> id = 0;
+  return ++id;
+}
+
+Accumulator& accumulator_of_leaf(const Tensor& leaf, const char* function) {
+  check<AutogradError>(leaf.requires_grad() && leaf.is_leaf(),
+                       "{}: the tensor is no leaf that requires grad; use a parameter, or a tensor "
+                       "after requires_grad_()",
+                       function);
+  return accumulator(*accumulator_of(*leaf.impl()));
+}
+
+}  // namespace
+
+void HookHandle::remove() {
+  if (!tensor_.defined()) return;
+  const Tensor tensor = std::move(tensor_);
+  tensor_ = Tensor();
+  const Node* node = tensor.impl()->node;
+  if (!node || !node->extras) return;
+  auto has_id = [this](const auto& hook) { return hook.id == id_; };
+  std::erase_if(node->extras->gradient_hooks, has_id);
+  std::erase_if(node->extras->accumulation_hooks, has_id);
+}
+
+HookHandle register_hook(const Tensor& tensor, std::function<Tensor(const Tensor&)> hook) {
+  check<AutogradError>(tensor.requires_grad(),
+                       "register_hook: the tensor does not require grad, so it gets no gradient");
+  const Edge edge = edge_of(tensor);
+  const std::int64_t id = next_id();
+  extras_of(*edge.node).gradient_hooks.push_back({id, edge.index, std::move(hook)});
+  return {tensor, id};
+}
+
+HookHandle register_post_accumulate_grad_hook(const Tensor& leaf,
+                                              std::function<void(const Tensor&)> hook) {
+  accumulator_of_leaf(leaf, "register_post_accumulate_grad_hook");
+  const std::int64_t id = next_id();
+  extras_of(*leaf.impl()->node).accumulation_hooks.push_back({id, std::move(hook)});
+  return {leaf, id};
+}
+
+void set_grad_buffer(const Tensor& leaf, const Tensor& buffer) {
+  Accumulator& state = accumulator_of_leaf(leaf, "set_grad_buffer");
+  check<AutogradError>(buffer.defined() && !buffer.requires_grad(),
+                       "set_grad_buffer: the buffer is undefined or requires grad itself");
+  check<ShapeError>(buffer.sizes() == leaf.sizes(),
+                    "set_grad_buffer: a buffer of size {} for a tensor of size {}", buffer.sizes(),
+                    leaf.sizes());
+  check<DTypeError>(buffer.dtype() == leaf.dtype(), "set_grad_buffer: a {} buffer for a {} tensor",
+                    name_of(buffer.dtype()), name_of(leaf.dtype()));
+  check<DeviceError>(buffer.device() == leaf.device(),
+                     "set_grad_buffer: a buffer on {} for a tensor on {}", buffer.device().str(),
+                     leaf.device().str());
+  const Tensor replaced = Tensor::adopt(std::exchange(state.gradient, Tensor(buffer).leak()));
+  state.fixed_buffer = true;
+  state.empty = true;
+}
+
+}  // namespace facula::autograd

@@ -1,0 +1,59 @@
+#include "autograd/saved.h"
+
+#include "autograd/checkpoint.h"
+#include "base/check.h"
+#include "runtime/mode.h"
+
+namespace facula::autograd {
+
+void save(Node& node, std::size_t slot, const Tensor& tensor) {
+  const TensorImpl& impl = *tensor.impl();
+  check<AutogradError>(!impl.has(TensorImpl::kInferenceTensor),
+                       "{}: a tensor made in InferenceMode is needed for a gradient; make it "
+                       "outside, or copy it with to(dtype, false, true) first",
+                       node.name());
+  const bool leaf = impl.has(TensorImpl::kIsLeafVariable) && impl.requires_grad();
+  if (runtime::tl_mode & runtime::kCheckpoint && Segment::capture(node, slot, tensor, !leaf)) {
+    Tensor shape = shape_only(impl);
+    // For higher derivatives the recomputed value is connected where the original was.
+    if (impl.node && !leaf) set_history(shape, impl.node, impl.output_index);
+    node.slots()[slot].tensor = shape.leak();
+    return;
+  }
+  node.slots()[slot] = {Tensor(tensor).leak(), tensor.version()};
+}
+
+void save_output(Node& node, std::size_t slot, const Tensor& output) {
+  if (runtime::tl_mode & runtime::kCheckpoint && Segment::capture(node, slot, output, true)) {
+    node.slots()[slot].tensor = shape_only(*output.impl()).leak();
+    return;
+  }
+  node.slots()[slot] = {alias(*output.impl()).leak(), output.version()};
+}
+
+Tensor unpack(const Node& node, const SavedTensor& slot, const char* what, std::size_t index) {
+  const bool freed = node.released && (!slot.tensor || Segment::captured(node, slot));
+  check<AutogradError>(
+      !freed,
+      "backward through {}: its saved tensors were freed by an earlier backward; pass "
+      "retain_graph = true to the first call to go through a graph twice",
+      node.name());
+  check<AutogradError>(slot.tensor != nullptr,
+                       "backward through {}: {} {} was not saved; this is an error in the op's "
+                       "definition",
+                       node.name(), what, index);
+  if (Segment::captured(node, slot)) return Segment::recompute(node, slot);
+  if (slot.tensor->storage) {
+    const std::uint32_t now = slot.tensor->storage->version;
+    check<AutogradError>(
+        now == slot.version,
+        "backward through {}: {} {} of size {} was changed in place after it was used (version {}, "
+        "expected {}); use the out-of-place operation or copy it before changing it{}",
+        node.name(), what, index, slot.tensor->size_list(), now, slot.version,
+        node.extras ? "\n" + node.extras->origin : "");
+  }
+  __atomic_fetch_add(&slot.tensor->references, 1, __ATOMIC_RELAXED);
+  return Tensor::adopt(slot.tensor);
+}
+
+}  // namespace facula::autograd

@@ -1,0 +1,19 @@
+// Keeping tensors for backward, and reading them back.
+#pragma once
+
+#include <cstddef>
+
+#include "autograd/node.h"
+
+namespace facula::autograd {
+
+/// Keeps `tensor`, an input or an intermediate value of a call, in slot `slot` of the call's node.
+void save(Node& node, std::size_t slot, const Tensor& tensor);
+/// Keeps an output of the call without its history: a node must not keep itself alive.
+void save_output(Node& node, std::size_t slot, const Tensor& output);
+
+/// The tensor in `slot`; `what` and `index` name it in messages. Throws AutogradError if it has
+/// been freed or changed in place since.
+Tensor unpack(const Node& node, const SavedTensor& slot, const char* what, std::size_t index);
+
+}  // namespace facula::autograd

@@ -1,0 +1,41 @@
+#include <facula/nn/containers.h>
+
+#include "base/check.h"
+
+namespace facula::nn {
+
+AnyModule::AnyModule(const AnyModule& other)
+    : module_(other.module_ ? other.copy_(*other.module_) : nullptr), copy_(other.copy_) {}
+
+void ModuleList::push_back(AnyModule module) {
+  push_back(std::to_string(items_.size()), std::move(module));
+}
+
+void ModuleList::push_back(std::string name, AnyModule module) {
+  check<ValueError>(!name.empty() && name.find('.') == std::string::npos,
+                    "push_back: \"{}\" cannot name a module; use a name without dots", name);
+  for (const AnyModule& item : items_) {
+    check<ValueError>(item->name() != name, "push_back: there is a module \"{}\" already", name);
+  }
+  set_name(*module, std::move(name));
+  items_.push_back(std::move(module));
+}
+
+Module& ModuleList::operator[](std::size_t i) const {
+  check<IndexError>(i < items_.size(), "{} {}: index {} is out of range, the size is {}",
+                    type_name(), name(), i, items_.size());
+  return *items_[i];
+}
+
+void ModuleList::list_children(std::vector<Module*>& children) const {
+  Module::list_children(children);
+  for (const AnyModule& item : items_) children.push_back(&*item);
+}
+
+Tensor Sequential::forward(const Tensor& input) const {
+  Tensor value = input;
+  for (const AnyModule& module : *this) value = module(value);
+  return value;
+}
+
+}  // namespace facula::nn

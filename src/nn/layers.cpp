@@ -1,0 +1,239 @@
+#include <facula/nn/layers.h>
+
+#include <cmath>
+
+#include <facula/autograd.h>
+#include <facula/nn/functional.h>
+#include <facula/nn/init.h>
+
+#include "base/check.h"
+
+namespace facula::nn {
+namespace {
+
+void check_positive(std::int64_t value, const char* layer, const char* option) {
+  check<ValueError>(value > 0, "{}: option {} is {}, must be positive", layer, option, value);
+}
+
+void check_positive(Size2d value, const char* layer, const char* option) {
+  check_positive(value.height(), layer, option);
+  check_positive(value.width(), layer, option);
+}
+
+void check_not_negative(Size2d value, const char* layer, const char* option) {
+  check<ValueError>(value.height() >= 0 && value.width() >= 0,
+                    "{}: option {} is ({}, {}), must not be negative", layer, option,
+                    value.height(), value.width());
+}
+
+/// PyTorch's default: weights as kaiming_uniform_(a = sqrt(5)), which is uniform within
+/// +-1/sqrt(fan_in), and the bias within the same bounds.
+void reset_affine(const Tensor& weight, const Tensor& bias) {
+  init::kaiming_uniform_(weight, {.a = std::sqrt(5.0)});
+  if (!bias.defined()) return;
+  const auto fan_in = static_cast<double>(init::calculate_fan_in_and_fan_out(weight).in);
+  const double bound = 1 / std::sqrt(fan_in);
+  init::uniform_(bias, -bound, bound);
+}
+
+const LinearOptions& checked(const LinearOptions& options) {
+  check_positive(options.in, "Linear", "in");
+  check_positive(options.out, "Linear", "out");
+  return options;
+}
+
+const Conv2dOptions& checked(const Conv2dOptions& options) {
+  check_positive(options.in, "Conv2d", "in");
+  check_positive(options.out, "Conv2d", "out");
+  check_positive(options.kernel, "Conv2d", "kernel");
+  check_positive(options.stride, "Conv2d", "stride");
+  check_positive(options.dilation, "Conv2d", "dilation");
+  check_positive(options.groups, "Conv2d", "groups");
+  check_not_negative(options.padding, "Conv2d", "padding");
+  check<ValueError>(options.in % options.groups == 0 && options.out % options.groups == 0,
+                    "Conv2d: groups = {} must divide in = {} and out = {}", options.groups,
+                    options.in, options.out);
+  return options;
+}
+
+const BatchNormOptions& checked(const BatchNormOptions& options) {
+  check_positive(options.features, "BatchNorm", "features");
+  check<ValueError>(options.eps > 0, "BatchNorm: option eps is {}, must be positive", options.eps);
+  check<ValueError>(!options.momentum || (*options.momentum >= 0 && *options.momentum <= 1),
+                    "BatchNorm: option momentum is {}, must lie in [0, 1]",
+                    options.momentum.value_or(0));
+  return options;
+}
+
+/// A tensor, or an undefined one where the option is off.
+Tensor zeros_if(bool wanted, IntList sizes) { return wanted ? zeros(sizes) : Tensor(); }
+Tensor ones_if(bool wanted, IntList sizes) { return wanted ? ones(sizes) : Tensor(); }
+
+}  // namespace
+
+// --- Linear, convolution -------------------------------------------------------------------------
+
+Linear::Linear(LinearOptions wanted, Place place)
+    : Module(place),
+      options(checked(wanted)),
+      weight(*this, "weight", empty({options.out, options.in})),
+      bias(*this, "bias", zeros_if(options.bias, {options.out})) {
+  reset_parameters();
+}
+
+void Linear::reset_parameters() { reset_affine(weight, bias); }
+
+Tensor Linear::forward(const Tensor& input) const {
+  return functional::linear(input, weight, bias);
+}
+
+Conv2d::Conv2d(Conv2dOptions wanted, Place place)
+    : Module(place),
+      options(checked(wanted)),
+      weight(*this, "weight",
+             empty({options.out, options.in / options.groups, options.kernel.height(),
+                    options.kernel.width()})),
+      bias(*this, "bias", zeros_if(options.bias, {options.out})) {
+  reset_parameters();
+}
+
+void Conv2d::reset_parameters() { reset_affine(weight, bias); }
+
+Tensor Conv2d::forward(const Tensor& input) const {
+  return functional::conv2d(input, weight, bias, options.stride, options.padding, options.dilation,
+                            options.groups);
+}
+
+// --- Batch norm ----------------------------------------------------------------------------------
+
+BatchNorm::BatchNorm(const BatchNormOptions& wanted, const Place& place)
+    : Module(place),
+      options(checked(wanted)),
+      weight(*this, "weight", ones_if(options.affine, {options.features})),
+      bias(*this, "bias", zeros_if(options.affine, {options.features})),
+      running_mean(*this, "running_mean",
+                   zeros_if(options.track_running_stats, {options.features})),
+      running_var(*this, "running_var", ones_if(options.track_running_stats, {options.features})),
+      num_batches_tracked(*this, "num_batches_tracked",
+                          options.track_running_stats ? zeros({}, kInt64) : Tensor()) {}
+
+void BatchNorm::reset_running_stats() {
+  if (!options.track_running_stats) return;
+  init::zeros_(running_mean);
+  init::ones_(running_var);
+  init::zeros_(num_batches_tracked);
+}
+
+Tensor BatchNorm::forward(const Tensor& input) const {
+  check_input(input);
+  const bool updates = is_training() && options.track_running_stats;
+  double momentum = options.momentum.value_or(0);
+  if (updates) {
+    const NoGradGuard no_grad;
+    num_batches_tracked.add_(1);
+    if (!options.momentum) momentum = 1 / num_batches_tracked.item();
+  }
+  return functional::batch_norm(input, running_mean, running_var, weight, bias,
+                                is_training() || !options.track_running_stats, momentum,
+                                options.eps);
+}
+
+BatchNorm1d::BatchNorm1d(BatchNormOptions options, Place place) : BatchNorm(options, place) {}
+
+void BatchNorm1d::check_input(const Tensor& input) const {
+  check<ShapeError>(input.dim() == 2 || input.dim() == 3,
+                    "BatchNorm1d: expected an input of size [N, {0}] or [N, {0}, L], got {1}",
+                    options.features, input.sizes().str());
+}
+
+BatchNorm2d::BatchNorm2d(BatchNormOptions options, Place place) : BatchNorm(options, place) {}
+
+void BatchNorm2d::check_input(const Tensor& input) const {
+  check<ShapeError>(input.dim() == 4,
+                    "BatchNorm2d: expected an input of size [N, {}, H, W], got {}",
+                    options.features, input.sizes().str());
+}
+
+// --- Pooling -------------------------------------------------------------------------------------
+
+MaxPool2d::MaxPool2d(MaxPool2dOptions wanted, Place place) : Module(place), options(wanted) {
+  check_positive(options.kernel, "MaxPool2d", "kernel");
+  check_positive(options.stride.value_or(options.kernel), "MaxPool2d", "stride");
+  check_positive(options.dilation, "MaxPool2d", "dilation");
+  check_not_negative(options.padding, "MaxPool2d", "padding");
+}
+
+Tensor MaxPool2d::forward(const Tensor& input) const {
+  return functional::max_pool2d(input, options.kernel, options.stride.value_or(options.kernel),
+                                options.padding, options.dilation, options.ceil_mode);
+}
+
+AvgPool2d::AvgPool2d(AvgPool2dOptions wanted, Place place) : Module(place), options(wanted) {
+  check_positive(options.kernel, "AvgPool2d", "kernel");
+  check_positive(options.stride.value_or(options.kernel), "AvgPool2d", "stride");
+  check_not_negative(options.padding, "AvgPool2d", "padding");
+}
+
+Tensor AvgPool2d::forward(const Tensor& input) const {
+  return functional::avg_pool2d(input, options.kernel, options.stride.value_or(options.kernel),
+                                options.padding, options.ceil_mode, options.count_include_pad);
+}
+
+AdaptiveAvgPool2d::AdaptiveAvgPool2d(AdaptiveAvgPool2dOptions wanted, Place place)
+    : Module(place), options(wanted) {
+  check_positive(options.output, "AdaptiveAvgPool2d", "output");
+}
+
+Tensor AdaptiveAvgPool2d::forward(const Tensor& input) const {
+  return functional::adaptive_avg_pool2d(input, options.output);
+}
+
+// --- Activations and others ----------------------------------------------------------------------
+
+ReLU::ReLU(ActivationOptions wanted, Place place) : Module(place), options(wanted) {}
+Tensor ReLU::forward(const Tensor& input) const { return functional::relu(input); }
+
+LeakyReLU::LeakyReLU(LeakyReLUOptions wanted, Place place) : Module(place), options(wanted) {}
+Tensor LeakyReLU::forward(const Tensor& input) const {
+  return functional::leaky_relu(input, options.negative_slope);
+}
+
+GELU::GELU(GELUOptions wanted, Place place) : Module(place), options(std::move(wanted)) {
+  check<ValueError>(options.approximate == "none" || options.approximate == "tanh",
+                    "GELU: option approximate is \"{}\"; use \"none\" or \"tanh\"",
+                    options.approximate);
+}
+Tensor GELU::forward(const Tensor& input) const {
+  return functional::gelu(input, options.approximate);
+}
+
+SiLU::SiLU(ActivationOptions wanted, Place place) : Module(place), options(wanted) {}
+Tensor SiLU::forward(const Tensor& input) const { return functional::silu(input); }
+
+Tensor Sigmoid::forward(const Tensor& input) const { return functional::sigmoid(input); }
+Tensor Tanh::forward(const Tensor& input) const { return functional::tanh(input); }
+
+Softmax::Softmax(SoftmaxOptions wanted, Place place) : Module(place), options(wanted) {}
+Tensor Softmax::forward(const Tensor& input) const {
+  return functional::softmax(input, options.dim);
+}
+
+LogSoftmax::LogSoftmax(SoftmaxOptions wanted, Place place) : Module(place), options(wanted) {}
+Tensor LogSoftmax::forward(const Tensor& input) const {
+  return functional::log_softmax(input, options.dim);
+}
+
+Dropout::Dropout(DropoutOptions wanted, Place place) : Module(place), options(wanted) {
+  check<ValueError>(options.p >= 0 && options.p <= 1,
+                    "Dropout: option p is {}, must be a probability between 0 and 1", options.p);
+}
+Tensor Dropout::forward(const Tensor& input) const {
+  return is_training() ? functional::dropout(input, options.p, true) : input;
+}
+
+Flatten::Flatten(FlattenOptions wanted, Place place) : Module(place), options(wanted) {}
+Tensor Flatten::forward(const Tensor& input) const {
+  return functional::flatten(input, options.start_dim, options.end_dim);
+}
+
+}  // namespace facula::nn

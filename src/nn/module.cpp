@@ -1,0 +1,414 @@
+#include <facula/nn/module.h>
+
+#include <cxxabi.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+#include <typeinfo>
+
+#include <facula/autograd.h>
+
+#include "base/check.h"
+#include "core/tensor_impl.h"
+#include "runtime/module_path.h"
+
+namespace facula::nn {
+
+// --- Parameters ----------------------------------------------------------------------------------
+
+namespace {
+
+Tensor as_parameter(Tensor value, bool requires_grad) {
+  if (!value.defined()) return value;
+  if (!value.is_leaf()) value = value.detach();
+  value.requires_grad_(requires_grad);
+  return value;
+}
+
+}  // namespace
+
+Parameter::Parameter(const Place& place, Tensor value, bool requires_grad)
+    : Tensor(as_parameter(std::move(value), requires_grad)), Member(Kind::parameter, place) {}
+
+Parameter& Parameter::operator=(Tensor value) {
+  Tensor::operator=(as_parameter(std::move(value), true));
+  return *this;
+}
+
+// --- Calling -------------------------------------------------------------------------------------
+
+namespace {
+
+constexpr std::string_view kPathMark = "\n  in module ";
+
+template <class E>
+[[noreturn]] void throw_located(const E& error) {
+  throw E(std::string(error.what()).append(kPathMark).append(runtime::module_path()));
+}
+
+/// Throws the exception being handled again, with the path of the innermost module in its message.
+[[noreturn, gnu::cold]] void rethrow_located() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    const bool located = std::string_view(error.what()).find(kPathMark) != std::string_view::npos;
+    if (located || runtime::module_path().empty()) throw;
+  }
+  try {
+    throw;
+  } catch (const ShapeError& error) {
+    throw_located(error);
+  } catch (const DTypeError& error) {
+    throw_located(error);
+  } catch (const DeviceError& error) {
+    throw_located(error);
+  } catch (const ValueError& error) {
+    throw_located(error);
+  } catch (const IndexError& error) {
+    throw_located(error);
+  } catch (const AutogradError& error) {
+    throw_located(error);
+  } catch (const OutOfMemory& error) {
+    throw_located(error);
+  }
+}
+
+}  // namespace
+
+Tensor Module::forward(const Tensor&) const {
+  fail<ValueError>(
+      "{}: it has no forward(Tensor); override it, or call the function that it has instead",
+      type_name());
+}
+
+Tensor Module::operator()(const Tensor& input) const {
+  const runtime::ModulePathScope scope(name_);
+  try {
+    return hooks_.empty() ? forward(input) : call_with_hooks(input);
+  } catch (const Error&) {
+    rethrow_located();
+  }
+}
+
+Tensor Module::call_with_hooks(const Tensor& input) const {
+  Tensor value = input;
+  for (const Hook& hook : hooks_) {
+    if (!hook.before) continue;
+    if (Tensor replaced = hook.before(*this, value); replaced.defined()) value = replaced;
+  }
+  Tensor result = forward(value);
+  for (const Hook& hook : hooks_) {
+    if (!hook.after) continue;
+    if (Tensor replaced = hook.after(*this, value, result); replaced.defined()) result = replaced;
+  }
+  return result;
+}
+
+namespace {
+
+std::int64_t next_hook_id(const auto& hooks) { return hooks.empty() ? 1 : hooks.back().id + 1; }
+
+}  // namespace
+
+std::int64_t Module::register_forward_pre_hook(ForwardPreHook hook) {
+  hooks_.push_back({next_hook_id(hooks_), std::move(hook), nullptr});
+  return hooks_.back().id;
+}
+
+std::int64_t Module::register_forward_hook(ForwardHook hook) {
+  hooks_.push_back({next_hook_id(hooks_), nullptr, std::move(hook)});
+  return hooks_.back().id;
+}
+
+void Module::remove_hook(std::int64_t id) {
+  std::erase_if(hooks_, [id](const Hook& hook) { return hook.id == id; });
+}
+
+PathScope::PathScope(const Module& module) {
+  static_assert(sizeof(scope_) >= sizeof(runtime::ModulePathScope));
+  new (scope_) runtime::ModulePathScope(module.name());
+}
+
+PathScope::~PathScope() {
+  std::launder(reinterpret_cast<runtime::ModulePathScope*>(scope_))->~ModulePathScope();
+}
+
+// --- Contents ------------------------------------------------------------------------------------
+
+/// Collects what lies below a module.
+struct Module::Walk {
+  using Visit = void(const std::string& prefix, const Module& module);
+
+  /// Calls visit(prefix, module) for each module, in order; the prefix ends with a dot unless
+  /// empty.
+  template <class F>
+  static void modules(const Module& module, const std::string& prefix, const F& visit) {
+    module.check_complete();
+    visit(prefix, module);
+    std::vector<Module*> children;
+    module.list_children(children);
+    for (const Module* child : children) modules(*child, prefix + child->name_ + ".", visit);
+  }
+
+  /// Calls visit(name, tensor, member) for each defined parameter or buffer, repetitions included.
+  template <class F>
+  static void tensors(const Module& root, Kind kind, const F& visit) {
+    modules(root, "", [&](const std::string& prefix, const Module& module) {
+      for (const Entry& entry : module.entries_) {
+        if (entry.object->kind_ != kind) continue;
+        Tensor& tensor = kind == Kind::parameter
+                             ? static_cast<Tensor&>(static_cast<Parameter&>(*entry.object))
+                             : static_cast<Tensor&>(static_cast<Buffer&>(*entry.object));
+        if (tensor.defined()) visit(prefix + entry.name, tensor, *entry.object);
+      }
+    });
+  }
+
+  static NamedTensorList unique_tensors(const Module& root, Kind kind) {
+    NamedTensorList list;
+    tensors(root, kind, [&](const std::string& name, const Tensor& tensor, const Member&) {
+      const bool known = std::any_of(list.begin(), list.end(), [&](const auto& entry) {
+        return entry.second.is_same(tensor);
+      });
+      if (!known) list.emplace_back(name, tensor);
+    });
+    return list;
+  }
+
+  /// Parameters and persistent buffers, module by module, as PyTorch orders them.
+  static NamedTensorList state(const Module& root) {
+    NamedTensorList list;
+    modules(root, "", [&](const std::string& prefix, const Module& module) {
+      for (const Kind kind : {Kind::parameter, Kind::buffer}) {
+        for (const Entry& entry : module.entries_) {
+          if (entry.object->kind_ != kind) continue;
+          if (kind == Kind::parameter) {
+            list.emplace_back(prefix + entry.name, static_cast<Parameter&>(*entry.object));
+          } else if (auto& buffer = static_cast<Buffer&>(*entry.object); buffer.persistent()) {
+            list.emplace_back(prefix + entry.name, buffer);
+          }
+        }
+      }
+    });
+    std::erase_if(list, [](const auto& entry) { return !entry.second.defined(); });
+    return list;
+  }
+
+  static std::vector<Tensor> without_names(const NamedTensorList& named) {
+    std::vector<Tensor> tensors;
+    for (const auto& [name, tensor] : named) tensors.push_back(tensor);
+    return tensors;
+  }
+};
+
+void Module::list_children(std::vector<Module*>& children) const {
+  for (const Entry& entry : entries_) {
+    if (entry.object->kind_ == Kind::module) children.push_back(static_cast<Module*>(entry.object));
+  }
+}
+
+NamedTensorList Module::named_parameters() const {
+  return Walk::unique_tensors(*this, Kind::parameter);
+}
+NamedTensorList Module::named_buffers() const { return Walk::unique_tensors(*this, Kind::buffer); }
+std::vector<Tensor> Module::parameters() const { return Walk::without_names(named_parameters()); }
+std::vector<Tensor> Module::buffers() const { return Walk::without_names(named_buffers()); }
+
+NamedModuleList Module::named_children() {
+  check_complete();
+  std::vector<Module*> children;
+  list_children(children);
+  NamedModuleList named;
+  for (Module* child : children) named.emplace_back(child->name_, child);
+  return named;
+}
+
+NamedModuleList Module::named_modules() {
+  NamedModuleList named;
+  Walk::modules(*this, "", [&](const std::string& prefix, const Module& module) {
+    // The walk starts from a module that may be changed, so all below it may be.
+    named.emplace_back(prefix.substr(0, prefix.empty() ? 0 : prefix.size() - 1),
+                       const_cast<Module*>(&module));
+  });
+  return named;
+}
+
+Module& Module::apply(const std::function<void(Module&)>& function) {
+  for (auto& [name, child] : named_children()) child->apply(function);
+  function(*this);
+  return *this;
+}
+
+std::string Module::type_name() const {
+  int status = 0;
+  char* demangled = abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, &status);
+  const std::string full = status == 0 ? demangled : typeid(*this).name();
+  std::free(demangled);
+  const std::size_t colon = full.substr(0, full.find('<')).rfind(':');
+  return colon == std::string::npos ? full : full.substr(colon + 1);
+}
+
+std::int64_t Module::parameter_count() const {
+  std::int64_t count = 0;
+  for (const Tensor& parameter : parameters()) count += parameter.numel();
+  return count;
+}
+
+// --- Modes, placement ----------------------------------------------------------------------------
+
+Module& Module::train(bool on) {
+  for (auto& [name, module] : named_modules()) module->training_ = on;
+  return *this;
+}
+
+Module& Module::requires_grad_(bool requires_grad) {
+  for (const Tensor& parameter : parameters()) parameter.requires_grad_(requires_grad);
+  return *this;
+}
+
+void Module::zero_grad(bool set_to_none) const {
+  const NoGradGuard no_grad;
+  for (const Tensor& parameter : parameters()) {
+    const Tensor gradient = parameter.grad();
+    if (!gradient.defined()) continue;
+    if (set_to_none) {
+      parameter.set_grad({});
+    } else {
+      gradient.detach().zero_();
+    }
+  }
+}
+
+namespace {
+
+/// Gives the tensor that `target` refers to, wherever it is held, the elements of `source`.
+void replace_elements(const Tensor& target, Tensor source) {
+  TensorImpl& to = *target.impl();
+  TensorImpl& from = *source.impl();
+  std::swap(to.storage, from.storage);
+  std::swap(to.data, from.data);
+  std::swap(to.offset, from.offset);
+  std::swap(to.dtype, from.dtype);
+  std::swap(to.device, from.device);
+  const Dims sizes = from.size_list(), strides = from.stride_list();
+  to.set_layout(sizes, strides);
+}
+
+}  // namespace
+
+template <class Convert>
+void Module::convert_tensors(const Convert& convert) {
+  const NoGradGuard no_grad;
+  std::vector<Tensor> tensors = parameters();
+  for (const Tensor& buffer : buffers()) tensors.push_back(buffer);
+  for (const Tensor& tensor : tensors) {
+    const Tensor converted = convert(tensor);
+    if (converted.is_same(tensor)) continue;
+    const Tensor gradient = tensor.grad();
+    replace_elements(tensor, converted);
+    if (gradient.defined()) tensor.set_grad(convert(gradient.detach()));
+  }
+}
+
+Module& Module::to(Device device) {
+  convert_tensors([&](const Tensor& tensor) { return tensor.to(device); });
+  return *this;
+}
+
+Module& Module::to(DType dtype) {
+  check<DTypeError>(facula::is_floating_point(dtype),
+                    "{}: to({}): modules are converted to floating dtypes only", type_name(),
+                    name_of(dtype));
+  convert_tensors(
+      [&](const Tensor& tensor) { return tensor.is_floating_point() ? tensor.to(dtype) : tensor; });
+  return *this;
+}
+
+Module& Module::to(MemoryFormat format) {
+  convert_tensors(
+      [&](const Tensor& tensor) { return tensor.dim() == 4 ? tensor.contiguous(format) : tensor; });
+  return *this;
+}
+
+void unshare(Module& module) {
+  const NoGradGuard no_grad;
+  std::vector<std::pair<Tensor, Tensor>> copies;
+  module.replace_tensors([&](const Tensor& tensor) {
+    for (const auto& [original, copy] : copies) {
+      if (original.is_same(tensor)) return copy;
+    }
+    Tensor copy = tensor.detach().to(tensor.dtype(), false, true);
+    if (tensor.requires_grad()) copy.requires_grad_();
+    copies.emplace_back(tensor, copy);
+    return copy;
+  });
+}
+
+void Module::replace_tensors(const std::function<Tensor(const Tensor&)>& replacement) {
+  for (const Kind kind : {Kind::parameter, Kind::buffer}) {
+    Walk::tensors(*this, kind, [&](const std::string&, Tensor& tensor, const Member&) {
+      tensor = replacement(tensor);
+    });
+  }
+}
+
+// --- State ---------------------------------------------------------------------------------------
+
+StateDict Module::state_dict() const {
+  StateDict state;
+  for (const auto& [name, tensor] : Walk::state(*this)) state.set(name, tensor.detach());
+  return state;
+}
+
+namespace {
+
+std::string joined(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+}  // namespace
+
+LoadReport Module::load_state_dict(const StateDict& state, bool strict) const {
+  const NamedTensorList own = Walk::state(*this);
+  LoadReport report;
+  std::vector<std::pair<Tensor, Tensor>> copies;
+  std::string problems;
+  for (const auto& [name, tensor] : own) {
+    const StateValue* value = state.find(name);
+    if (!value) {
+      report.missing.push_back(name);
+      continue;
+    }
+    const Tensor* stored = value->get_if<Tensor>();
+    if (!stored || !stored->defined()) {
+      problems += fmt::format("\n  \"{}\" is {}, expected a tensor", name,
+                              stored ? "an undefined tensor" : value->kind_name());
+    } else if (!(stored->sizes() == tensor.sizes())) {
+      problems += fmt::format("\n  \"{}\" has size {}, the module's has {}", name,
+                              stored->sizes().str(), tensor.sizes().str());
+    } else {
+      copies.emplace_back(tensor, *stored);
+    }
+  }
+  for (const auto& [name, value] : state.flat()) {
+    const bool known =
+        std::any_of(own.begin(), own.end(), [&](const auto& entry) { return entry.first == name; });
+    if (!known) report.unexpected.push_back(name);
+  }
+  if (strict && !report.missing.empty()) problems += "\n  missing: " + joined(report.missing);
+  if (strict && !report.unexpected.empty()) {
+    problems += "\n  unexpected: " + joined(report.unexpected);
+  }
+  check<ValueError>(problems.empty(),
+                    "load_state_dict: the state does not fit {}; load it into the model it was "
+                    "saved from{}:{}",
+                    type_name(), strict ? ", or pass strict = false to skip names" : "", problems);
+  const NoGradGuard no_grad;
+  for (const auto& [tensor, stored] : copies) tensor.copy_(stored.to(tensor.device()));
+  return report;
+}
+
+}  // namespace facula::nn

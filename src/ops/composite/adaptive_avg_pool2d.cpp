@@ -1,0 +1,59 @@
+#include <facula/ops.h>
+
+#include "base/check.h"
+#include "ops/schema/glue.h"
+#include "ops/schema/op_def.h"
+
+namespace facula {
+
+Tensor adaptive_avg_pool2d(const Tensor& self, IntList output_size) {
+  check<ValueError>(self.defined(), "adaptive_avg_pool2d: the input is an undefined tensor");
+  check<ShapeError>(self.dim() == 4, "adaptive_avg_pool2d: input of size {}, expected [N, C, H, W]",
+                    self.sizes());
+  const Dims wanted = expand_list(output_size, 2, "adaptive_avg_pool2d", "output_size");
+  for (std::int64_t size : wanted) {
+    check<ValueError>(size > 0, "adaptive_avg_pool2d: output size {} must be positive", wanted);
+  }
+  const std::int64_t height = self.size(2), width = self.size(3);
+  check<ShapeError>(height > 0 && width > 0,
+                    "adaptive_avg_pool2d: an input of size {} has no elements to average",
+                    self.sizes());
+  if (height % wanted[0] == 0 && width % wanted[1] == 0) {
+    return avg_pool2d(self, {height / wanted[0], width / wanted[1]});
+  }
+  // Windows of unequal size: output i averages the elements from floor(i * n / m) up to
+  // ceil((i + 1) * n / m).
+  auto averaged = [](const Tensor& x, std::int64_t dim, std::int64_t count) {
+    const std::int64_t size = x.size(dim);
+    std::vector<Tensor> parts;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const std::int64_t first = i * size / count, last = ((i + 1) * size + count - 1) / count;
+      parts.push_back(mean(narrow(x, dim, first, last - first), dim, true));
+    }
+    return cat(parts, dim);
+  };
+  return averaged(averaged(self, 2, wanted[0]), 3, wanted[1]);
+}
+
+namespace ops {
+
+CompositeDef define_adaptive_avg_pool2d() {
+  return {
+      .signature = "adaptive_avg_pool2d(Tensor self, int[2] output_size) -> Tensor",
+      .doc = "Means over an even grid of windows of [N, C, H, W], as many as output_size says.",
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({2, 20, 4, 6}), Dims{1}});
+            s.add({s.normal({2, 3, 4, 6}), Dims{2, 3}});
+            s.add({s.normal({2, 3, 5, 7}), Dims{3, 2}});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({3, 4, 4}), Dims{1}}, "expected [N, C, H, W]");
+            e.fails({e.normal({2, 3, 4, 4}), Dims{0}}, "must be positive");
+          },
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

@@ -1,0 +1,42 @@
+#include <facula/ops.h>
+
+#include "ops/schema/op_def.h"
+
+namespace facula {
+
+Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, double beta,
+             double alpha) {
+  // One pass where the sum is what the product's epilogue does anyway.
+  if (alpha == 1 && beta == 1 && self.dim() == 1 && mat2.dim() == 2 &&
+      self.sizes()[0] == mat2.sizes()[1]) {
+    return linear(mat1, permute(mat2, {1, 0}), self);
+  }
+  Tensor product = mm(mat1, mat2);
+  if (alpha != 1) product = product * alpha;
+  if (beta == 0) return product;
+  return (beta == 1 ? self : self * beta) + product;
+}
+
+namespace ops {
+
+CompositeDef define_addmm() {
+  return {
+      .signature = "addmm(Tensor self, Tensor mat1, Tensor mat2, float beta=1, float alpha=1) "
+                   "-> Tensor",
+      .doc = "beta * self + alpha * (mat1 mat2).  self: broadcastable to [M, N], mat1: [M, K], "
+             "mat2: [K, N] -> [M, N]. With beta 0, self is not read.",
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({5}), s.normal({3, 4}), s.normal({4, 5})});
+            s.add({s.normal({3, 5}), s.normal({3, 4}), s.normal({4, 5}), 0.5, 2.0});
+            s.add({s.normal({3, 1}), s.normal({3, 4}), s.normal({4, 5}), 0.0});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({2}), e.normal({2, 3}), e.normal({2, 3})}, "cannot be multiplied");
+          },
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

@@ -1,0 +1,43 @@
+#include <facula/ops.h>
+
+#include "ops/schema/loss.h"
+#include "ops/schema/op_def.h"
+
+namespace facula {
+
+Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target,
+                                        const Tensor& weight, const Tensor& pos_weight,
+                                        std::string_view reduction) {
+  check_loss(self, target, reduction, "binary_cross_entropy_with_logits");
+  // -(p y log s(x) + (1 - y) log(1 - s(x))) with log s(x) = -softplus(-x), which does not overflow.
+  Tensor positive = target * softplus(neg(self));
+  if (pos_weight.defined()) positive = positive * pos_weight;
+  Tensor losses = positive + (1 - target) * softplus(self);
+  if (weight.defined()) losses = losses * weight;
+  return reduce_loss(losses, reduction);
+}
+
+namespace ops {
+
+CompositeDef define_binary_cross_entropy_with_logits() {
+  return {
+      .signature = "binary_cross_entropy_with_logits(Tensor self, Tensor target, "
+                   "Tensor? weight=None, Tensor? pos_weight=None, str reduction='mean') -> Tensor",
+      .doc = "Binary cross-entropy of logits against probabilities of equal size; weight and "
+             "pos_weight broadcast.",
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({3, 4}), s.uniform({3, 4}, 0, 1)});
+            s.add({s.normal({3, 4}), s.uniform({3, 4}, 0, 1), s.uniform({4}, 0.5, 2),
+                   s.uniform({4}, 0.5, 2), "sum"});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({2, 3}), e.normal({3})}, "target of size");
+            e.fails({e.normal({2}), e.normal({2}), NoneType{}, NoneType{}, "average"}, "reduction");
+          },
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

@@ -1,0 +1,90 @@
+#include <facula/ops.h>
+
+#include "base/check.h"
+#include "ops/schema/op_def.h"
+
+namespace facula {
+namespace {
+
+/// Targets given as probabilities of the input's shape.
+Tensor with_probabilities(const Tensor& input, const Tensor& target, const Tensor& weight,
+                          std::string_view reduction, double label_smoothing) {
+  const std::int64_t class_dim = input.dim() == 1 ? 0 : 1;
+  const auto classes = static_cast<double>(input.size(class_dim));
+  Tensor wanted = target;
+  if (label_smoothing > 0) {
+    wanted = target * (1 - label_smoothing) + label_smoothing / classes;
+  }
+  Tensor terms = log_softmax(input, class_dim) * wanted;
+  if (weight.defined()) {
+    Dims shape = Dims::filled(input.dim(), 1);
+    shape[static_cast<int>(class_dim)] = weight.numel();
+    terms = terms * reshape(weight, shape);
+  }
+  const Tensor losses = neg(sum(terms, class_dim));
+  if (reduction == "none") return losses;
+  const Tensor total = sum(losses);
+  return reduction == "sum" ? total : total / static_cast<double>(losses.numel());
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight,
+                     std::string_view reduction, std::int64_t ignore_index,
+                     double label_smoothing) {
+  check<ValueError>(self.defined() && target.defined(),
+                    "cross_entropy: an input is an undefined tensor");
+  if (facula::is_floating_point(target.dtype()) && target.sizes() == self.sizes()) {
+    return with_probabilities(self, target, weight, reduction, label_smoothing);
+  }
+  auto loss = [&](const Tensor& logits, const Tensor& labels) {
+    return std::get<0>(cross_entropy_loss(logits, labels, weight, reduction, ignore_index,
+                                          label_smoothing));
+  };
+  if (self.dim() == 2) return loss(self, target);
+  if (self.dim() == 1) {
+    const Tensor single = loss(reshape(self, {1, self.numel()}), reshape(target, 1));
+    return reshape(single, target.sizes());
+  }
+  check<ShapeError>(self.dim() > 2, "cross_entropy: logits of size {}, expected [N, C, ...]",
+                    self.sizes());
+  Dims order, positions(self.sizes());
+  order.push_back(0);
+  for (int d = 2; d < self.dim(); ++d) order.push_back(d);
+  order.push_back(1);
+  positions.erase(1);
+  check<ShapeError>(target.sizes() == positions,
+                    "cross_entropy: target of size {} for logits of size {}, expected {}",
+                    target.sizes(), self.sizes(), positions);
+  const Tensor rows = reshape(permute(self, order), {-1, self.size(1)});
+  const Tensor losses = loss(rows, reshape(target, -1));
+  return reduction == "none" ? reshape(losses, positions) : losses;
+}
+
+namespace ops {
+
+CompositeDef define_cross_entropy() {
+  return {
+      .signature = "cross_entropy(Tensor self, Tensor target, Tensor? weight=None, "
+                   "str reduction='mean', int ignore_index=-100, float label_smoothing=0) -> "
+                   "Tensor",
+      .doc = "Cross-entropy of logits [N, C, ...] against class indices [N, ...] int64 or class "
+             "probabilities [N, C, ...].",
+      .samples =
+          [](Samples& s) {
+            const Tensor target = tensor({0, 3, 2, -100, 1}, {5}, kInt64);
+            s.add({s.normal({5, 4}), target});
+            s.add({s.normal({5, 4}), target, s.uniform({4}, 0.5, 2), "mean", -100, 0.1});
+            s.add({s.normal({2, 4, 3}), s.integers({2, 3}, 0, 4), NoneType{}, "none"});
+            s.add({s.normal({3, 4}), softmax(s.normal({3, 4}), 1)});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({2, 4}), tensor({0, 4}, {2}, kInt64)}, "label 4");
+            e.fails({e.normal({2, 4, 3}), e.integers({2, 4}, 0, 4)}, "target of size");
+          },
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

@@ -1,0 +1,29 @@
+#include <facula/ops.h>
+
+#include "ops/schema/op_def.h"
+
+namespace facula {
+
+Tensor dot(const Tensor& self, const Tensor& other) {
+  check<ShapeError>(self.dim() == 1 && other.dim() == 1,
+                    "dot: sizes are {} and {}, expected two vectors", self.sizes(), other.sizes());
+  return matmul(self, other);
+}
+
+namespace ops {
+
+CompositeDef define_dot() {
+  return {
+      .signature = "dot(Tensor self, Tensor other) -> Tensor",
+      .doc = "Scalar product.  self, other: [N] -> [].",
+      .samples = [](Samples& s) { s.add({s.normal({5}), s.normal({5})}); },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({2, 2}), e.normal({2})}, "expected two vectors");
+            e.fails({e.normal({2}), e.normal({3})}, "do not fit");
+          },
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

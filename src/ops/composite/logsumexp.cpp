@@ -1,0 +1,38 @@
+#include <facula/ops.h>
+
+#include "ops/schema/op_def.h"
+
+namespace facula {
+
+Tensor logsumexp(const Tensor& self, IntList dim, bool keepdim) {
+  const Tensor greatest = amax(self, dim, true).detach();
+  const Tensor shift = where(isinf(greatest), 0, greatest);
+  const Tensor total = log(sum(exp(self - shift), dim, keepdim));
+  return total + reshape(shift, total.sizes());
+}
+
+namespace ops {
+
+CompositeDef define_logsumexp() {
+  return {
+      .signature = "logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor",
+      .doc =
+          "log of the sum of exp(self) over the given dimensions (none given: all), "
+          "without overflow.  self: [*] floating.",
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({7}), Dims{0}});
+            s.add({s.normal({3, 4, 5}), Dims{1}});
+            s.add({s.normal({3, 4, 5}), Dims{0, -1}, true});
+            s.add({tensor({-1e30, 1e30, 80, 90}, {2, 2}, kFloat32), Dims{0}});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({2, 3}), Dims{2}}, "out of range");
+            e.fails({e.normal({2, 0}), Dims{1}}, "no elements to reduce");
+          },
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

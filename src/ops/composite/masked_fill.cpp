@@ -1,0 +1,32 @@
+#include <facula/ops.h>
+
+#include "ops/schema/op_def.h"
+
+namespace facula {
+
+Tensor masked_fill(const Tensor& self, const Tensor& mask, Scalar value) {
+  return where(mask, full({}, value, {self.dtype(), self.device()}), self);
+}
+
+namespace ops {
+
+CompositeDef define_masked_fill() {
+  return {
+      .signature = "masked_fill(Tensor self, Tensor mask, Scalar value) -> Tensor",
+      .doc = "value where mask, else self; the dtype is that of self.  mask: bool, broadcast.",
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({3, 4}), s.mask({3, 4}), 0.5});
+            s.add({s.normal({3, 4}), s.mask({4}), -1});
+            s.add({s.integers({3}, 0, 5), s.mask({3}), 7});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({3}), e.normal({3}), 0.0}, "expected bool");
+            e.fails({e.normal({3}), e.mask({2}), 0.0}, "broadcast");
+          },
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

@@ -1,0 +1,39 @@
+#include <facula/ops.h>
+
+#include "ops/schema/op_def.h"
+
+namespace facula {
+
+std::tuple<Tensor, Tensor> min(const Tensor& self, std::int64_t dim, bool keepdim) {
+  const Tensor places = argmin(self, dim, true);
+  const Tensor values = self.dim() == 0 ? clone(self) : gather(self, dim, places);
+  if (keepdim) return {values, places};
+  return {squeeze(values, dim), squeeze(places, dim)};
+}
+
+namespace ops {
+
+CompositeDef define_min() {
+  return {
+      .signature =
+          "min(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+      .doc =
+          "The least elements along dim and their int64 positions, the first of equal "
+          "ones; see amin for several dimensions.",
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({3, 4, 5}), 1});
+            s.add({s.normal({3, 4}), -1, true});
+            s.add({s.normal({}), 0});
+            s.add({s.integers({3, 4}, 0, 3), 0});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({2, 3}), 2}, "out of range");
+            e.fails({e.normal({2, 0}), 1}, "no elements to choose from");
+          },
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

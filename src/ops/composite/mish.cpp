@@ -1,0 +1,21 @@
+#include <facula/ops.h>
+
+#include "ops/schema/elementwise.h"
+
+namespace facula {
+
+Tensor mish(const Tensor& self) { return self * tanh(softplus(self)); }
+
+namespace ops {
+
+CompositeDef define_mish() {
+  return {
+      .signature = "mish(Tensor self) -> Tensor",
+      .doc = "self * tanh(softplus(self)).  self: [*] floating -> [*].",
+      .samples = [](Samples& s) { s.unary(); },
+      .errors = unary_errors,
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

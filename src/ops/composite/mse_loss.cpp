@@ -1,0 +1,35 @@
+#include <facula/ops.h>
+
+#include "ops/schema/loss.h"
+#include "ops/schema/op_def.h"
+
+namespace facula {
+
+Tensor mse_loss(const Tensor& self, const Tensor& target, std::string_view reduction) {
+  check_loss(self, target, reduction, "mse_loss");
+  const Tensor difference = self - target;
+  return reduce_loss(difference * difference, reduction);
+}
+
+namespace ops {
+
+CompositeDef define_mse_loss() {
+  return {
+      .signature = "mse_loss(Tensor self, Tensor target, str reduction='mean') -> Tensor",
+      .doc = "Squared difference of self and target of equal size; reduction mean, sum or none.",
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({3, 4}), s.normal({3, 4})});
+            s.add({s.normal({5}), s.normal({5}), "sum"});
+            s.add({s.normal({5}), s.normal({5}), "none"});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({2, 3}), e.normal({3})}, "target of size");
+            e.fails({e.normal({2}), e.normal({2}), "average"}, "reduction");
+          },
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

@@ -1,0 +1,29 @@
+#include <facula/ops.h>
+
+#include "ops/schema/op_def.h"
+
+namespace facula {
+
+Tensor mv(const Tensor& self, const Tensor& vec) {
+  check<ShapeError>(self.dim() == 2 && vec.dim() == 1,
+                    "mv: sizes are {} and {}, expected a matrix and a vector", self.sizes(),
+                    vec.sizes());
+  return matmul(self, vec);
+}
+
+namespace ops {
+
+CompositeDef define_mv() {
+  return {
+      .signature = "mv(Tensor self, Tensor vec) -> Tensor",
+      .doc = "Product of a matrix and a vector.  self: [M, N], vec: [N] -> [M].",
+      .samples = [](Samples& s) { s.add({s.normal({3, 5}), s.normal({5})}); },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({2, 2}), e.normal({2, 2})}, "expected a matrix and a vector");
+          },
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

@@ -1,0 +1,47 @@
+#include <facula/ops.h>
+
+#include <cmath>
+#include <limits>
+
+#include "ops/schema/op_def.h"
+
+namespace facula {
+
+Tensor norm(const Tensor& self, double p, IntList dim, bool keepdim) {
+  check<DTypeError>(kFloatingTypes.contains(self.dtype()),
+                    "norm: dtype {} is not supported; convert it with to(kFloat32)",
+                    name_of(self.dtype()));
+  if (p == 2) return l2_norm(self, dim, keepdim);
+  if (p == 1) return sum(abs(self), dim, keepdim);
+  if (p == 0) return sum((self != 0).to(self.dtype()), dim, keepdim);
+  if (std::isinf(p)) return p > 0 ? amax(abs(self), dim, keepdim) : amin(abs(self), dim, keepdim);
+  return pow(sum(pow(abs(self), p), dim, keepdim), 1 / p);
+}
+
+namespace ops {
+
+CompositeDef define_norm() {
+  return {
+      .signature = "norm(Tensor self, float p=2, int[] dim=[], bool keepdim=False) -> Tensor",
+      .doc =
+          "(sum of |self|^p)^(1/p) over the given dimensions (none given: all); the "
+          "greatest or least magnitude for p = inf or -inf, the number of nonzeros for p = "
+          "0.  self: [*] floating.",
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({3, 4})});
+            s.add({s.normal({3, 4}), 1.0, Dims{1}});
+            s.add({s.normal({3, 4}), 3.0, Dims{0}, true});
+            s.add({s.normal({3, 4}), 1.5});
+            s.add({s.normal({3, 4}), std::numeric_limits<double>::infinity(), Dims{1}});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.integers({3}, 0, 5)}, "not supported");
+            e.fails({e.normal({3}), 2.0, Dims{1}}, "out of range");
+          },
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

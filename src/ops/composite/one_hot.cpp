@@ -1,0 +1,45 @@
+#include <facula/ops.h>
+
+#include "ops/schema/op_def.h"
+
+namespace facula {
+
+Tensor one_hot(const Tensor& self, std::int64_t num_classes) {
+  check<DTypeError>(self.dtype() == kInt64, "one_hot: classes have dtype {}, expected int64",
+                    name_of(self.dtype()));
+  check<ValueError>(num_classes > 0 || (num_classes == -1 && self.numel() > 0),
+                    "one_hot: num_classes is {}, must be positive", num_classes);
+  if (self.numel() > 0 && !self.device().is_null()) {
+    const auto least = amin(self).item<std::int64_t>(), greatest = amax(self).item<std::int64_t>();
+    check<IndexError>(least >= 0 && (num_classes == -1 || greatest < num_classes),
+                      "one_hot: classes from {} to {} do not lie in [0, {})", least, greatest,
+                      num_classes);
+    if (num_classes == -1) num_classes = greatest + 1;
+  }
+  return (unsqueeze(self, -1) == arange(num_classes, {kInt64, self.device()})).to(kInt64);
+}
+
+namespace ops {
+
+CompositeDef define_one_hot() {
+  return {
+      .signature = "one_hot(Tensor self, int num_classes=-1) -> Tensor",
+      .doc =
+          "int64 vectors with a 1 at the place that self names; num_classes -1: the "
+          "greatest class + 1.  self: [*] int64 -> [*, num_classes].",
+      .samples =
+          [](Samples& s) {
+            s.add({s.integers({4}, 0, 3), 5});
+            s.add({s.integers({2, 3}, 0, 4)});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.integers({3}, 0, 5), 1}, "do not lie in");
+            e.fails({e.normal({3}), 2}, "expected int64");
+            e.fails({e.integers({3}, 0, 2), 0}, "must be positive");
+          },
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

@@ -1,0 +1,21 @@
+#include <facula/ops.h>
+
+#include "ops/schema/elementwise.h"
+
+namespace facula {
+
+Tensor relu6(const Tensor& self) { return hardtanh(self, 0, 6); }
+
+namespace ops {
+
+CompositeDef define_relu6() {
+  return {
+      .signature = "relu6(Tensor self) -> Tensor",
+      .doc = "min(max(self, 0), 6).  self: [*] -> [*].",
+      .samples = [](Samples& s) { s.unary(-3, 9); },
+      .errors = unary_errors,
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

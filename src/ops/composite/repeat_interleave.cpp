@@ -1,0 +1,46 @@
+#include <facula/ops.h>
+
+#include "core/tensor_impl.h"
+#include "ops/schema/op_def.h"
+
+namespace facula {
+
+Tensor repeat_interleave(const Tensor& self, std::int64_t repeats,
+                         std::optional<std::int64_t> dim) {
+  check<ValueError>(repeats >= 0, "repeat_interleave: repeats is {}, must not be negative",
+                    repeats);
+  if (!dim) return repeat_interleave(flatten(self), repeats, 0);
+  const Tensor source = self.dim() == 0 ? reshape(self, 1) : self;
+  const int place = wrap_dim(*dim, source.dim(), "repeat_interleave");
+  Dims repeated(source.sizes());
+  repeated.insert(place + 1, repeats);
+  Dims merged(source.sizes());
+  check<ShapeError>(!__builtin_mul_overflow(merged[place], repeats, &merged[place]),
+                    "repeat_interleave: {} times size {} exceeds 2^63 elements", repeats,
+                    self.sizes());
+  return reshape(expand(unsqueeze(source, place + 1), repeated), merged);
+}
+
+namespace ops {
+
+CompositeDef define_repeat_interleave() {
+  return {
+      .signature = "repeat_interleave(Tensor self, int repeats, int? dim=None) -> Tensor",
+      .doc =
+          "A copy in which every entry of dimension dim comes `repeats` times in a row; "
+          "without dim, every element of the flattened tensor.",
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({2, 3}), 2, 1});
+            s.add({s.normal({2, 3}), 3});
+            s.add({s.normal({2, 3}), 2, 0});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({2}), -1}, "must not be negative");
+          },
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

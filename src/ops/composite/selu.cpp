@@ -1,0 +1,23 @@
+#include <facula/ops.h>
+
+#include "ops/schema/elementwise.h"
+
+namespace facula {
+
+Tensor selu(const Tensor& self) { return elu(self, 1.6732632423543772, 1.0507009873554805); }
+
+namespace ops {
+
+CompositeDef define_selu() {
+  return {
+      .signature = "selu(Tensor self) -> Tensor",
+      .doc =
+          "elu with the self-normalising constants of Klambauer et al. 2017.  self: [*] "
+          "floating -> [*].",
+      .samples = [](Samples& s) { s.unary(); },
+      .errors = unary_errors,
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

@@ -1,0 +1,42 @@
+#include <facula/ops.h>
+
+#include "ops/schema/loss.h"
+#include "ops/schema/op_def.h"
+
+namespace facula {
+
+Tensor smooth_l1_loss(const Tensor& self, const Tensor& target, std::string_view reduction,
+                      double beta) {
+  check_loss(self, target, reduction, "smooth_l1_loss");
+  check<ValueError>(beta >= 0, "smooth_l1_loss: beta is {}, must not be negative", beta);
+  const Tensor distance = abs(self - target);
+  if (beta == 0) return reduce_loss(distance, reduction);
+  const Tensor near = square(distance) * (0.5 / beta);
+  return reduce_loss(where(distance < beta, near, distance - 0.5 * beta), reduction);
+}
+
+namespace ops {
+
+CompositeDef define_smooth_l1_loss() {
+  return {
+      .signature = "smooth_l1_loss(Tensor self, Tensor target, str reduction='mean', float beta=1) "
+                   "-> Tensor",
+      .doc = "d^2 / (2 beta) where the difference d is below beta, d - beta / 2 beyond; with beta 0, "
+             "l1_loss.",
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({3, 4}), s.uniform({3, 4}, 3, 5)});
+            s.add({s.normal({3, 4}), s.uniform({3, 4}, 2.5, 5), "none", 3.7});
+            s.add({s.normal({5}), s.uniform({5}, 3, 5), "sum"});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({3, 4}), e.normal({4})}, "differs from");
+            e.fails({e.normal({3}), e.normal({3}), "median"}, "reduction");
+            e.fails({e.normal({3}), e.normal({3}), "mean", -1.0}, "negative");
+          },
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

@@ -1,0 +1,21 @@
+#include <facula/ops.h>
+
+#include "ops/schema/elementwise.h"
+
+namespace facula {
+
+Tensor softsign(const Tensor& self) { return self / (abs(self) + 1); }
+
+namespace ops {
+
+CompositeDef define_softsign() {
+  return {
+      .signature = "softsign(Tensor self) -> Tensor",
+      .doc = "self / (1 + |self|).  self: [*] floating -> [*].",
+      .samples = [](Samples& s) { s.unary(); },
+      .errors = unary_errors,
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

@@ -1,0 +1,28 @@
+#include <facula/ops.h>
+
+#include "ops/schema/reduction.h"
+
+namespace facula {
+
+Tensor std(const Tensor& self, IntList dim, std::int64_t correction, bool keepdim) {
+  return sqrt(var(self, dim, correction, keepdim));
+}
+
+namespace ops {
+
+CompositeDef define_std() {
+  return {
+      .signature = "std(Tensor self, int[] dim=[], int correction=1, bool keepdim=False) -> Tensor",
+      .doc = "Square root of var.  self: [*] floating.",
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({7})});
+            s.add({s.normal({3, 4, 5}), Dims{1}});
+            s.add({s.normal({3, 4, 5}), Dims{0, -1}, 0, true});
+          },
+      .errors = reduction_errors,
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

@@ -1,0 +1,40 @@
+#include <facula/ops.h>
+
+#include "ops/schema/op_def.h"
+
+namespace facula {
+
+std::tuple<Tensor, Tensor> topk(const Tensor& self, std::int64_t k, std::int64_t dim,
+                                bool largest) {
+  check<ValueError>(k >= 0 && k <= (self.dim() == 0 ? 1 : self.size(dim)),
+                    "topk: k is {}, dimension {} of size {} has fewer entries", k, dim,
+                    self.sizes());
+  if (self.dim() == 0) return sort(self);
+  const Tensor order = narrow(argsort(self, dim, largest), dim, 0, k);
+  return {gather(self, dim, order), order};
+}
+
+namespace ops {
+
+CompositeDef define_topk() {
+  return {
+      .signature =
+          "topk(Tensor self, int k, int dim=-1, bool largest=True) -> (Tensor values, "
+          "Tensor indices)",
+      .doc =
+          "The k greatest (or least) elements along dim in order, and their int64 "
+          "positions.",
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({9}), 3});
+            s.add({s.normal({3, 4, 2}), 2, 1, false});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({3}), 4}, "has fewer entries");
+          },
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

@@ -1,0 +1,38 @@
+#include <facula/ops.h>
+
+#include <algorithm>
+
+#include "ops/schema/reduction.h"
+
+namespace facula {
+
+Tensor var(const Tensor& self, IntList dim, std::int64_t correction, bool keepdim) {
+  const Tensor center = mean(self, dim, true);
+  const Tensor deviations = self - center;
+  const auto count =
+      static_cast<double>(self.numel()) / std::max(1.0, static_cast<double>(center.numel()));
+  return sum(deviations * deviations, dim, keepdim) /
+         std::max(0.0, count - static_cast<double>(correction));
+}
+
+namespace ops {
+
+CompositeDef define_var() {
+  return {
+      .signature = "var(Tensor self, int[] dim=[], int correction=1, bool keepdim=False) -> Tensor",
+      .doc =
+          "Variance over the given dimensions (none given: all): squared deviations from "
+          "the mean over max(0, count - correction); NaN where that is 0.  self: [*] "
+          "floating.",
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({7})});
+            s.add({s.normal({3, 4, 5}), Dims{1}});
+            s.add({s.normal({3, 4, 5}), Dims{0, -1}, 0, true});
+          },
+      .errors = reduction_errors,
+  };
+}
+
+}  // namespace ops
+}  // namespace facula

@@ -1,0 +1,61 @@
+#pragma once
+
+#include "ops/attrs/amax.h"
+#include "ops/schema/reduction.h"
+
+namespace facula::scalar {
+
+struct amax_reduction : Reduction {
+  static constexpr bool has_identity = false;
+
+  template <class A>
+  FACULA_FN A identity() const {
+    return std::numeric_limits<A>::has_infinity ? -infinity<A>() : std::numeric_limits<A>::lowest();
+  }
+  template <class A, class T>
+  FACULA_FN A add(A total, T x) const {
+    return max(total, x);
+  }
+  template <class A>
+  FACULA_FN A combine(A a, A b) const {
+    return max(a, b);
+  }
+};
+
+}  // namespace facula::scalar
+
+#ifndef FACULA_KERNEL_TU
+namespace facula::ops {
+
+OpDef define_amax() {
+  return reduction<scalar::amax_reduction>({
+      .signature = "amax(Tensor self, int[] dim=[], bool keepdim=False) -> Tensor",
+      .doc = "Greatest element over the given dimensions (none given: all); NaN if there is one. "
+             "Equal elements share the gradient.",
+      .gradient =
+          [](GradientContext& g) {
+            const Tensor self = g.input(0);
+            const auto& attrs = g.attrs<ReductionAttrs>();
+            const Tensor chosen =
+                (self == expand_reduced(g.output(0), self.sizes(), attrs)).to(self.dtype());
+            const Tensor share = chosen / sum(chosen, attrs.dim, true);
+            g.set(0, expand_reduced(g.grad(), self.sizes(), attrs) * share);
+          },
+      .saves = {input(0), output(0)},
+      .autocast = Autocast::promote,
+      .samples =
+          [](Samples& s) {
+            reduction_samples(s);
+            s.add({s.integers({3, 70}, -9, 9), Dims{1}});
+            s.add({s.mask({3, 4}), Dims{0}});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            reduction_errors(e);
+            e.fails({e.normal({2, 0}), Dims{1}}, "no elements to reduce");
+          },
+  });
+}
+
+}  // namespace facula::ops
+#endif

@@ -1,0 +1,32 @@
+#include "ops/attrs/argmin.h"
+
+#include <facula/ops.h>
+
+#include "ops/schema/arg_reduction.h"
+
+namespace facula::ops {
+
+OpDef define_argmin() {
+  return {
+      .signature = "argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
+      .doc =
+          "int64 position of the least element along dim, or in the flattened tensor; the first "
+          "of equal ones, the first NaN if there is one.",
+      .infer =
+          [](Infer& c) {
+            const auto& a = c.attrs<argmin_attrs>();
+            infer_arg_reduction(c, a.dim, a.keepdim);
+          },
+      .gradient = not_differentiable("the result is an index"),
+      .saves = kSavesNothing,
+      .autocast = Autocast::promote,
+      .determinism = Determinism::deterministic,
+      .random = RandomEffect::none,
+      .aliasing = Aliasing::none(),
+      .fusion = Fusion::opaque,
+      .samples = arg_reduction_samples,
+      .errors = arg_reduction_errors,
+  };
+}
+
+}  // namespace facula::ops

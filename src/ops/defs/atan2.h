@@ -1,0 +1,49 @@
+#pragma once
+
+#include "ops/attrs/atan2.h"
+#include "ops/schema/elementwise.h"
+
+namespace facula::scalar {
+
+struct atan2_functor : FloatingFunctor {
+  template <class T>
+  FACULA_FN T operator()(T a, T b) const {
+    const T up = abs(a), along = abs(b);
+    const T ratio =
+        select((up == along) & !isnan(up), select(up == K<T>(0), K<T>(0), K<T>(1)), up / along);
+    const T angle = atan(ratio);
+    const T whole = select(copysign(K<T>(1), b) < K<T>(0), K<T>(3.141592653589793) - angle, angle);
+    return copysign(whole, a);
+  }
+};
+
+}  // namespace facula::scalar
+
+#ifndef FACULA_KERNEL_TU
+namespace facula::ops {
+
+OpDef define_atan2() {
+  return elementwise<scalar::atan2_functor>({
+      .signature = "atan2(Tensor self, Tensor other) -> Tensor",
+      .doc = "The angle of the point (other, self), within [-pi, pi].  self, other: [*] "
+             "floating -> [*].",
+      .gradient =
+          [](GradientContext& g) {
+            const Tensor self = g.input(0), other = g.input(1);
+            const Tensor scaled = g.grad() / (self * self + other * other);
+            if (g.needs(0)) g.set(0, scaled * other);
+            if (g.needs(1)) g.set(1, neg(scaled * self));
+          },
+      .saves = {input(0), input(1)},
+      .autocast = Autocast::promote,
+      .samples =
+          [](Samples& s) {
+            s.binary();
+            s.add({tensor({0, 0, 1, -1}, {-1}, kFloat32), tensor({1, -1, 0, 0}, {-1}, kFloat32)});
+          },
+      .errors = binary_errors,
+  });
+}
+
+}  // namespace facula::ops
+#endif

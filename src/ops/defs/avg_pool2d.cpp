@@ -1,0 +1,54 @@
+#include "ops/attrs/avg_pool2d.h"
+
+#include <facula/ops.h>
+
+#include "ops/schema/pool.h"
+
+namespace facula::ops {
+namespace {
+
+void infer(Infer& c) {
+  const auto& attrs = c.attrs<avg_pool2d_attrs>();
+  const Tensor& input = c.in(0);
+  const PoolShape shape = pool_shape(input, attrs.kernel_size, attrs.stride, attrs.padding, {1},
+                                     attrs.ceil_mode, "avg_pool2d");
+  c.out(input.dtype(), {input.sizes()[0], input.sizes()[1], shape.out_height, shape.out_width},
+        input.suggest_memory_format());
+}
+
+}  // namespace
+
+OpDef define_avg_pool2d() {
+  return {
+      .signature = "avg_pool2d(Tensor self, int[] kernel_size, int[] stride=[], int[] padding=[0], "
+                   "bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
+      .doc = "Means of sliding windows of [N, C, H, W]; stride defaults to the kernel size.",
+      .infer = infer,
+      .gradient =
+          [](GradientContext& g) {
+            const auto& attrs = g.attrs<avg_pool2d_attrs>();
+            const IntList sizes = g.input(0).sizes();
+            g.set(0, avg_pool2d_backward(g.grad(), {sizes[2], sizes[3]}, attrs.kernel_size,
+                                         attrs.stride, attrs.padding, attrs.count_include_pad));
+          },
+      .saves = {shape_of(0)},
+      .autocast = Autocast::promote,
+      .determinism = Determinism::deterministic,
+      .random = RandomEffect::none,
+      .aliasing = Aliasing::none(),
+      .fusion = Fusion::opaque,
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({2, 3, 6, 6}), Dims{2}});
+            s.add({s.normal({2, 20, 7, 5}), Dims{3}, Dims{2}, Dims{1}});
+            s.add({s.normal({1, 2, 7, 8}), Dims{3, 2}, Dims{2, 1}, Dims{1, 0}, true, false});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({2, 3, 4}), Dims{2}}, "expected [N, C, H, W]");
+            e.fails({e.normal({2, 3, 4, 4}), Dims{5}}, "too small");
+          },
+  };
+}
+
+}  // namespace facula::ops

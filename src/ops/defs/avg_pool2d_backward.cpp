@@ -1,0 +1,56 @@
+#include "ops/attrs/avg_pool2d_backward.h"
+
+#include <facula/ops.h>
+
+#include "ops/schema/op_def.h"
+
+namespace facula::ops {
+
+OpDef define_avg_pool2d_backward() {
+  return {
+      .signature = "avg_pool2d_backward(Tensor grad, int[2] size, int[] kernel_size, int[] stride, "
+                   "int[] padding, bool count_include_pad) -> Tensor",
+      .doc = "Spreads each grad [N, C, h, w] evenly over its window of an input of height and width "
+             "`size`.",
+      .infer =
+          [](Infer& c) {
+            const Dims& size = c.attrs<avg_pool2d_backward_attrs>().size;
+            const Tensor& grad = c.in(0);
+            check<ShapeError>(grad.dim() == 4, "avg_pool2d_backward: grad of size {}, expected "
+                              "[N, C, h, w]", grad.sizes());
+            c.out(grad.dtype(), {grad.sizes()[0], grad.sizes()[1], size[0], size[1]},
+                  grad.suggest_memory_format());
+          },
+      .gradient =
+          [](GradientContext& g) {
+            // Its transpose is the pooling itself; ceil_mode only matters for the output's size, which
+            // is given here by the windows that grad covers.
+            const auto& attrs = g.attrs<avg_pool2d_backward_attrs>();
+            const IntList wanted = g.input(0).sizes();
+            Tensor pooled = avg_pool2d(g.grad(), attrs.kernel_size, attrs.stride, attrs.padding,
+                                       false, attrs.count_include_pad);
+            if (!(pooled.sizes() == wanted)) {
+              pooled = avg_pool2d(g.grad(), attrs.kernel_size, attrs.stride, attrs.padding, true,
+                                  attrs.count_include_pad);
+            }
+            g.set(0, pooled);
+          },
+      .saves = {shape_of(0)},
+      .autocast = Autocast::promote,
+      .determinism = Determinism::deterministic,
+      .random = RandomEffect::none,
+      .aliasing = Aliasing::none(),
+      .fusion = Fusion::opaque,
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({2, 3, 3, 3}), Dims{6, 6}, Dims{2}, Dims{}, Dims{0}, true});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({2, 3, 3}), Dims{6, 6}, Dims{2}, Dims{}, Dims{0}, true},
+                    "expected [N, C, h, w]");
+          },
+  };
+}
+
+}  // namespace facula::ops

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "ops/attrs/cos.h"
+#include "ops/schema/elementwise.h"
+
+namespace facula::scalar {
+
+struct cos_functor : FloatingFunctor {
+  template <class T>
+  FACULA_FN T operator()(T x) const {
+    return cos(x);
+  }
+};
+
+}  // namespace facula::scalar
+
+#ifndef FACULA_KERNEL_TU
+namespace facula::ops {
+
+OpDef define_cos() {
+  return elementwise<scalar::cos_functor>({
+      .signature = "cos(Tensor self) -> Tensor",
+      .doc = "Cosine of self in radians.  self: [*] floating -> [*].",
+      .gradient = [](GradientContext& g) { g.set(0, neg(g.grad() * sin(g.input(0)))); },
+      .saves = {input(0)},
+      .autocast = Autocast::promote,
+      .samples = [](Samples& s) { s.unary(); },
+      .errors = unary_errors,
+  });
+}
+
+}  // namespace facula::ops
+#endif

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "ops/attrs/erfc.h"
+#include "ops/schema/elementwise.h"
+
+namespace facula::scalar {
+
+struct erfc_functor : FloatingFunctor {
+  template <class T>
+  FACULA_FN T operator()(T x) const {
+    return erfc(x);
+  }
+};
+
+}  // namespace facula::scalar
+
+#ifndef FACULA_KERNEL_TU
+namespace facula::ops {
+
+OpDef define_erfc() {
+  return elementwise<scalar::erfc_functor>({
+      .signature = "erfc(Tensor self) -> Tensor",
+      .doc = "1 - erf(self), accurate in the tail.  self: [*] floating -> [*].",
+      .gradient =
+          [](GradientContext& g) {
+            const Tensor self = g.input(0);
+            g.set(0, g.grad() * exp(neg(self * self)) * -1.1283791670955126);
+          },
+      .saves = {input(0)},
+      .autocast = Autocast::promote,
+      .samples = [](Samples& s) { s.unary(); },
+      .errors = unary_errors,
+  });
+}
+
+}  // namespace facula::ops
+#endif

@@ -1,0 +1,48 @@
+#pragma once
+
+#include "ops/attrs/gelu_tanh_backward.h"
+#include "ops/schema/elementwise.h"
+
+namespace facula::scalar {
+
+struct gelu_tanh_backward_functor : FloatingFunctor {
+  template <class T>
+  FACULA_FN T operator()(T grad, T self) const {
+    const T square = self * self;
+    const T t = tanh(K<T>(0.7978845608028654) * (self + K<T>(0.044715) * square * self));
+    const T slope = K<T>(0.7978845608028654) * (K<T>(1) + K<T>(0.134145) * square);
+    return grad * (K<T>(0.5) * (K<T>(1) + t) + K<T>(0.5) * self * (K<T>(1) - t * t) * slope);
+  }
+};
+
+}  // namespace facula::scalar
+
+#ifndef FACULA_KERNEL_TU
+namespace facula::ops {
+
+OpDef define_gelu_tanh_backward() {
+  return elementwise<scalar::gelu_tanh_backward_functor>({
+      .signature = "gelu_tanh_backward(Tensor grad, Tensor self) -> Tensor",
+      .doc = "The gradient of gelu_tanh from its input.",
+      .gradient =
+          [](GradientContext& g) {
+            const Tensor self = g.input(1);
+            if (g.needs(0)) g.set(0, gelu_tanh_backward(g.grad(), self));
+            if (g.needs(1)) {
+              // With u the argument of tanh: (1 - t^2) (u' + self (u'' / 2 - t u'^2)).
+              const Tensor square = self * self;
+              const Tensor t = tanh((self + square * self * 0.044715) * 0.7978845608028654);
+              const Tensor slope = (square * 0.134145 + 1) * 0.7978845608028654;
+              const Tensor curve = self * (self * 0.10703222440890037 - t * slope * slope);
+              g.set(1, g.grad() * g.input(0) * (1 - t * t) * (slope + curve));
+            }
+          },
+      .saves = {input(0).for_grad_of(1), input(1)},
+      .autocast = Autocast::promote,
+      .samples = [](Samples& s) { s.binary(); },
+      .errors = binary_errors,
+  });
+}
+
+}  // namespace facula::ops
+#endif

@@ -1,0 +1,42 @@
+#include "ops/schema/softmax.h"
+
+#include <facula/ops.h>
+
+#include "ops/attrs/log_softmax.h"
+
+namespace facula::ops {
+
+OpDef define_log_softmax() {
+  return {
+      .signature = "log_softmax(Tensor self, int dim) -> Tensor",
+      .doc = "log(exp(x) / sum(exp(x))) along dim, without overflow.  self: [*] floating -> [*].",
+      .infer = [](Infer& c) { infer_softmax(c, c.attrs<log_softmax_attrs>().dim); },
+      .gradient =
+          [](GradientContext& g) {
+            const std::int64_t dim = g.attrs<log_softmax_attrs>().dim;
+            g.set(0, g.grad() - exp(g.output(0)) * sum(g.grad(), dim, true));
+          },
+      .saves = {output(0)},
+      .autocast = Autocast::full,
+      .determinism = Determinism::deterministic,
+      .random = RandomEffect::none,
+      .aliasing = Aliasing::none(),
+      .fusion = Fusion::opaque,
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({5}), 0});
+            s.add({s.normal({3, 37}), 1});
+            s.add({s.normal({3, 4, 2}), 1});
+            s.add({s.uniform({2, 5}, 500, 900), -1});
+            s.add({s.normal({}), 0});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({2, 3}), 2}, "out of range");
+            e.fails({e.integers({2, 3}, 0, 5), 1}, "not supported");
+            e.fails({Tensor(), 0}, "undefined");
+          },
+  };
+}
+
+}  // namespace facula::ops

@@ -1,0 +1,67 @@
+#pragma once
+
+#include "ops/attrs/prod.h"
+#include "ops/schema/reduction.h"
+
+namespace facula::scalar {
+
+struct prod_reduction : Reduction {
+  static constexpr bool widens_integers = true;
+
+  template <class T>
+  using Accumulator = std::conditional_t<std::is_floating_point_v<T>, T, std::int64_t>;
+
+  template <class A>
+  FACULA_FN A identity() const {
+    return 1;
+  }
+  template <class A, class T>
+  FACULA_FN A add(A total, T x) const {
+    return total * static_cast<A>(x);
+  }
+  template <class A>
+  FACULA_FN A combine(A a, A b) const {
+    return a * b;
+  }
+};
+
+}  // namespace facula::scalar
+
+#ifndef FACULA_KERNEL_TU
+namespace facula::ops {
+
+OpDef define_prod() {
+  return reduction<scalar::prod_reduction>({
+      .signature = "prod(Tensor self, int[] dim=[], bool keepdim=False) -> Tensor",
+      .doc = "Product over the given dimensions (none given: all). Integers and bool give int64.",
+      .gradient =
+          [](GradientContext& g) {
+            // Per result: without a zero, output / self; with one zero, the product of the others
+            // at its place; with more, nothing. The gradient of this gradient presumes that there
+            // is no zero.
+            const Tensor self = g.input(0);
+            const auto& attrs = g.attrs<ReductionAttrs>();
+            const Tensor zero = self == 0;
+            const Tensor others = where(zero, 1, self);
+            const Tensor zeros = sum(zero, attrs.dim, true);
+            const Tensor product = prod(others, attrs.dim, true) / others;
+            const Tensor slope =
+                where(zeros == 0, product, where(logical_and(zeros == 1, zero), product, 0));
+            g.set(0, expand_reduced(g.grad(), self.sizes(), attrs) * slope);
+          },
+      .saves = {input(0)},
+      .autocast = Autocast::full,
+      .samples =
+          [](Samples& s) {
+            s.add({s.uniform({7}, 0.5, 1.5)});
+            s.add({s.uniform({3, 4, 5}, 0.5, 1.5), Dims{1}});
+            s.add({s.uniform({3, 4, 5}, 0.5, 1.5), Dims{0, -1}, true});
+            s.add({s.integers({3, 5}, -3, 4), Dims{1}});
+            s.add({tensor({0, 2, 3, 0, 5, 0, 1, 2, 4}, {3, 3}, kFloat32), Dims{1}});
+          },
+      .errors = reduction_errors,
+  });
+}
+
+}  // namespace facula::ops
+#endif

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "ops/attrs/remainder.h"
+#include "ops/schema/elementwise.h"
+
+namespace facula::scalar {
+
+struct remainder_functor : NumericFunctor {
+  template <class T>
+  FACULA_FN T operator()(T a, T b) const {
+    return remainder(a, b);
+  }
+};
+
+}  // namespace facula::scalar
+
+#ifndef FACULA_KERNEL_TU
+namespace facula::ops {
+
+OpDef define_remainder() {
+  return elementwise<scalar::remainder_functor>({
+      .signature = "remainder(Tensor self, Tensor other) -> Tensor",
+      .doc = "The remainder of self / other with the sign of other (Python's %). Integers: "
+             "0 for other = 0.  self, other: [*] -> [*].",
+      .gradient =
+          [](GradientContext& g) {
+            if (g.needs(0)) g.set(0, g.grad());
+            if (g.needs(1)) g.set(1, neg(g.grad() * floor_divide(g.input(0), g.input(1))));
+          },
+      .saves = {input(0).for_grad_of(1), input(1).for_grad_of(1)},
+      .autocast = Autocast::promote,
+      .samples =
+          [](Samples& s) {
+            s.binary(0.6, 2.5);
+            s.add({s.normal({4}), s.uniform({4}, -2.5, -0.6)});
+            s.add({s.integers({8}, -9, 9), s.integers({8}, 1, 5)});
+            s.add({s.integers({8}, -9, 9), s.integers({8}, -5, 0)});
+          },
+      .errors = binary_errors,
+  });
+}
+
+}  // namespace facula::ops
+#endif

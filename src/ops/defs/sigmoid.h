@@ -1,0 +1,33 @@
+#pragma once
+
+#include "ops/attrs/sigmoid.h"
+#include "ops/schema/elementwise.h"
+
+namespace facula::scalar {
+
+struct sigmoid_functor : FloatingFunctor {
+  template <class T>
+  FACULA_FN T operator()(T x) const {
+    return sigmoid(x);
+  }
+};
+
+}  // namespace facula::scalar
+
+#ifndef FACULA_KERNEL_TU
+namespace facula::ops {
+
+OpDef define_sigmoid() {
+  return elementwise<scalar::sigmoid_functor>({
+      .signature = "sigmoid(Tensor self) -> Tensor",
+      .doc = "1 / (1 + exp(-self)), accurate in both tails.  self: [*] floating -> [*].",
+      .gradient = [](GradientContext& g) { g.set(0, sigmoid_backward(g.grad(), g.output(0))); },
+      .saves = {output(0)},
+      .autocast = Autocast::promote,
+      .samples = [](Samples& s) { s.unary(); },
+      .errors = unary_errors,
+  });
+}
+
+}  // namespace facula::ops
+#endif

@@ -1,0 +1,33 @@
+#pragma once
+
+#include "ops/attrs/silu.h"
+#include "ops/schema/elementwise.h"
+
+namespace facula::scalar {
+
+struct silu_functor : FloatingFunctor {
+  template <class T>
+  FACULA_FN T operator()(T x) const {
+    return x * sigmoid(x);
+  }
+};
+
+}  // namespace facula::scalar
+
+#ifndef FACULA_KERNEL_TU
+namespace facula::ops {
+
+OpDef define_silu() {
+  return elementwise<scalar::silu_functor>({
+      .signature = "silu(Tensor self) -> Tensor",
+      .doc = "self * sigmoid(self).  self: [*] floating -> [*].",
+      .gradient = [](GradientContext& g) { g.set(0, silu_backward(g.grad(), g.input(0))); },
+      .saves = {input(0)},
+      .autocast = Autocast::promote,
+      .samples = [](Samples& s) { s.unary(); },
+      .errors = unary_errors,
+  });
+}
+
+}  // namespace facula::ops
+#endif

@@ -1,0 +1,44 @@
+#pragma once
+
+#include "ops/attrs/softplus.h"
+#include "ops/schema/elementwise.h"
+
+namespace facula::scalar {
+
+struct softplus_functor : FloatingFunctor, ops::softplus_attrs {
+  template <class T>
+  FACULA_FN T operator()(T x) const {
+    const T scaled = x * K<T>(beta);
+    const T soft = log1p(exp(min(scaled, K<T>(threshold)))) / K<T>(beta);
+    return select(scaled > K<T>(threshold), x, soft);
+  }
+};
+
+}  // namespace facula::scalar
+
+#ifndef FACULA_KERNEL_TU
+namespace facula::ops {
+
+OpDef define_softplus() {
+  return elementwise<scalar::softplus_functor>({
+      .signature = "softplus(Tensor self, float beta=1, float threshold=20) -> Tensor",
+      .doc = "log(1 + exp(beta * self)) / beta; self itself where beta * self > threshold.  "
+             "self: [*] floating -> [*].",
+      .gradient =
+          [](GradientContext& g) {
+            const auto& a = g.attrs<ops::softplus_attrs>();
+            g.set(0, softplus_backward(g.grad(), g.input(0), a.beta, a.threshold));
+          },
+      .saves = {input(0)},
+      .autocast = Autocast::promote,
+      .samples =
+          [](Samples& s) {
+            s.unary();
+            s.add({s.normal({3, 4}), 2.5, 3.0});
+          },
+      .errors = unary_errors,
+  });
+}
+
+}  // namespace facula::ops
+#endif

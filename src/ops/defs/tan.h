@@ -1,0 +1,37 @@
+#pragma once
+
+#include "ops/attrs/tan.h"
+#include "ops/schema/elementwise.h"
+
+namespace facula::scalar {
+
+struct tan_functor : FloatingFunctor {
+  template <class T>
+  FACULA_FN T operator()(T x) const {
+    return tan(x);
+  }
+};
+
+}  // namespace facula::scalar
+
+#ifndef FACULA_KERNEL_TU
+namespace facula::ops {
+
+OpDef define_tan() {
+  return elementwise<scalar::tan_functor>({
+      .signature = "tan(Tensor self) -> Tensor",
+      .doc = "Tangent of self in radians.  self: [*] floating -> [*].",
+      .gradient =
+          [](GradientContext& g) {
+            const Tensor output = g.output(0);
+            g.set(0, g.grad() * (output * output + 1));
+          },
+      .saves = {output(0)},
+      .autocast = Autocast::full,
+      .samples = [](Samples& s) { s.unary(-1.2, 1.2); },
+      .errors = unary_errors,
+  });
+}
+
+}  // namespace facula::ops
+#endif

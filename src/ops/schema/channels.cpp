@@ -1,0 +1,43 @@
+#include "ops/schema/channels.h"
+
+#include <facula/ops.h>
+
+namespace facula {
+
+std::int64_t check_channels(const Tensor& input, const char* op) {
+  check<ValueError>(input.defined(), "{}: the input is an undefined tensor", op);
+  check<ShapeError>(input.dim() >= 2, "{}: input of size {}, expected [N, C] or [N, C, ...]", op,
+                    input.sizes());
+  check<DTypeError>(kFloatingTypes.contains(input.dtype()),
+                    "{}: dtype {} is not supported; convert it with to(kFloat32)", op,
+                    name_of(input.dtype()));
+  return input.sizes()[1];
+}
+
+void check_per_channel(const Tensor& values, const char* name, const Tensor& input,
+                       const char* op) {
+  if (!values.defined()) return;
+  check<ShapeError>(values.dim() == 1 && values.sizes()[0] == input.sizes()[1],
+                    "{}: {} of size {} for an input of size {}, expected [{}]", op, name,
+                    values.sizes(), input.sizes(), input.sizes()[1]);
+  check<DTypeError>(values.dtype() == input.dtype(), "{}: {} of dtype {} for an input of dtype {}",
+                    op, name, name_of(values.dtype()), name_of(input.dtype()));
+}
+
+MemoryFormat channel_format(const Tensor& input) { return input.suggest_memory_format(); }
+
+Tensor along_channels(const Tensor& values, int rank) {
+  Dims sizes = Dims::filled(rank, 1);
+  sizes[1] = values.numel();
+  return reshape(values, sizes);
+}
+
+Dims all_but_channels(int rank) {
+  Dims dims;
+  for (int d = 0; d < rank; ++d) {
+    if (d != 1) dims.push_back(d);
+  }
+  return dims;
+}
+
+}  // namespace facula

@@ -1,0 +1,76 @@
+#include "ops/schema/convolution.h"
+
+#include "base/check.h"
+
+namespace facula {
+namespace {
+
+std::int64_t output_extent(const char* op, IntList input, std::int64_t size, std::int64_t kernel,
+                           std::int64_t stride, std::int64_t padding, std::int64_t dilation) {
+  const std::int64_t span = dilation * (kernel - 1) + 1;
+  check<ShapeError>(size + 2 * padding >= span,
+                    "{}: the kernel spans {} positions, but the input of size {} has only {} with "
+                    "padding {}; use a smaller kernel or more padding",
+                    op, span, input, size + 2 * padding, padding);
+  return (size + 2 * padding - span) / stride + 1;
+}
+
+}  // namespace
+
+ConvShape conv_shape(const char* op, IntList input, IntList weight, const ConvWindow& window) {
+  check<ShapeError>(input.size() == 4,
+                    "{}: input has size {}, expected [N, C, H, W]; add a batch dimension to a single "
+                    "image",
+                    op, input);
+  check<ShapeError>(weight.size() == 4, "{}: weight has size {}, expected [out, in / groups, H, W]",
+                    op, weight);
+  const std::int64_t groups = window.groups;
+  check<ValueError>(groups > 0, "{}: groups is {}, must be positive", op, groups);
+  for (int d = 0; d < 2; ++d) {
+    check<ValueError>(window.stride[d] > 0, "{}: stride is {}, must be positive", op,
+                      window.stride);
+    check<ValueError>(window.padding[d] >= 0, "{}: padding is {}, must not be negative", op,
+                      window.padding);
+    check<ValueError>(window.dilation[d] > 0, "{}: dilation is {}, must be positive", op,
+                      window.dilation);
+    check<ShapeError>(weight[static_cast<std::size_t>(d) + 2] > 0,
+                      "{}: weight has size {}, a kernel without elements", op, weight);
+  }
+  check<ShapeError>(weight[0] % groups == 0 && input[1] == weight[1] * groups,
+                    "{}: input {} has {} channels, but weight {} with groups {} needs {}, and a "
+                    "multiple of groups as output channels",
+                    op, input, input[1], weight, groups, weight[1] * groups);
+  ConvShape s;
+  s.n = input[0];
+  s.c = input[1];
+  s.h = input[2];
+  s.w = input[3];
+  s.oc = weight[0];
+  s.kh = weight[2];
+  s.kw = weight[3];
+  s.stride_h = window.stride[0];
+  s.stride_w = window.stride[1];
+  s.pad_h = window.padding[0];
+  s.pad_w = window.padding[1];
+  s.dilation_h = window.dilation[0];
+  s.dilation_w = window.dilation[1];
+  s.groups = groups;
+  s.oh = output_extent(op, input, s.h, s.kh, s.stride_h, s.pad_h, s.dilation_h);
+  s.ow = output_extent(op, input, s.w, s.kw, s.stride_w, s.pad_w, s.dilation_w);
+  return s;
+}
+
+void check_conv_dtypes(const char* op, const Tensor& a, const char* a_name, const Tensor& b,
+                       const char* b_name) {
+  check<DTypeError>(a.dtype() == b.dtype() && kFloatingTypes.contains(a.dtype()),
+                    "{}: {} is {}, {} {}; both must be float32 or both float64; convert with to()",
+                    op, a_name, name_of(a.dtype()), b_name, name_of(b.dtype()));
+}
+
+MemoryFormat conv_format(const Tensor& a, const Tensor& b) {
+  return a.suggest_memory_format() == kChannelsLast || b.suggest_memory_format() == kChannelsLast
+             ? kChannelsLast
+             : kContiguous;
+}
+
+}  // namespace facula

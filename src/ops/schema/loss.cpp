@@ -1,0 +1,24 @@
+#include "ops/schema/loss.h"
+
+#include <facula/ops.h>
+
+#include "base/check.h"
+
+namespace facula {
+
+void check_loss(const Tensor& input, const Tensor& target, std::string_view reduction,
+                const char* op) {
+  check<ValueError>(input.defined() && target.defined(), "{}: an input is an undefined tensor", op);
+  check<ShapeError>(input.sizes() == target.sizes(),
+                    "{}: target of size {} for an input of size {}; make them equal", op,
+                    target.sizes(), input.sizes());
+  check<ValueError>(reduction == "mean" || reduction == "sum" || reduction == "none",
+                    "{}: unknown reduction \"{}\"; use mean, sum or none", op, reduction);
+}
+
+Tensor reduce_loss(const Tensor& losses, std::string_view reduction) {
+  if (reduction == "none") return losses;
+  return reduction == "sum" ? sum(losses) : mean(losses);
+}
+
+}  // namespace facula

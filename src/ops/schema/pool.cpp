@@ -1,0 +1,45 @@
+#include "ops/schema/pool.h"
+
+namespace facula {
+
+std::int64_t PoolAxis::windows(std::int64_t size, bool ceil_mode) const {
+  const std::int64_t reach = size + 2 * padding - dilation * (kernel - 1) - 1;
+  if (reach < 0) return 0;
+  std::int64_t count = (reach + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+  if (ceil_mode && (count - 1) * stride >= size + padding) --count;
+  return count;
+}
+
+PoolShape pool_shape(const Tensor& input, const Dims& kernel, const Dims& stride,
+                     const Dims& padding, const Dims& dilation, bool ceil_mode, const char* op) {
+  check<ValueError>(input.defined(), "{}: the input is an undefined tensor", op);
+  check<ShapeError>(input.dim() == 4, "{}: input of size {}, expected [N, C, H, W]", op,
+                    input.sizes());
+  check<DTypeError>(kFloatingTypes.contains(input.dtype()),
+                    "{}: dtype {} is not supported; convert it with to(kFloat32)", op,
+                    name_of(input.dtype()));
+  const Dims& steps = stride.empty() ? kernel : stride;
+  for (const Dims* list : {&kernel, &steps, &padding, &dilation}) {
+    check<ValueError>(list->size() == 1 || list->size() == 2,
+                      "{}: {} has {} entries, expected one or two (height, width)", op, *list,
+                      list->size());
+  }
+  PoolShape shape;
+  for (int d = 0; d < 2; ++d) {
+    PoolAxis& axis = d == 0 ? shape.height : shape.width;
+    axis = {spatial(kernel, d), spatial(steps, d), spatial(padding, d), spatial(dilation, d)};
+    check<ValueError>(axis.kernel > 0 && axis.stride > 0 && axis.dilation > 0,
+                      "{}: kernel {}, stride {} and dilation {} must be positive", op, kernel,
+                      steps, dilation);
+    check<ValueError>(axis.padding >= 0 && axis.padding <= axis.kernel / 2,
+                      "{}: padding {} must be at most half of kernel {}", op, padding, kernel);
+    const std::int64_t size = input.sizes()[2 + d];
+    const std::int64_t windows = axis.windows(size, ceil_mode);
+    check<ShapeError>(windows > 0, "{}: an input of size {} is too small for kernel {}", op,
+                      input.sizes(), kernel);
+    (d == 0 ? shape.out_height : shape.out_width) = windows;
+  }
+  return shape;
+}
+
+}  // namespace facula

@@ -1,0 +1,31 @@
+// Shape rules of 2-d pooling.
+#pragma once
+
+#include "ops/schema/op_def.h"
+
+namespace facula {
+
+/// Window arithmetic of one spatial dimension.
+struct PoolAxis {
+  std::int64_t kernel, stride, padding, dilation;
+
+  /// Number of windows over `size` elements; with ceil_mode the last may hang over the end, but must
+  /// begin inside the input or its left padding.
+  std::int64_t windows(std::int64_t size, bool ceil_mode) const;
+};
+
+struct PoolShape {
+  PoolAxis height, width;
+  std::int64_t out_height, out_width;
+};
+
+/// Checks an input [N, C, H, W] and the options; an empty stride means the kernel size.
+PoolShape pool_shape(const Tensor& input, const Dims& kernel, const Dims& stride,
+                     const Dims& padding, const Dims& dilation, bool ceil_mode, const char* op);
+
+/// An entry of a list that may have one entry for both dimensions.
+inline std::int64_t spatial(const Dims& list, int dim) {
+  return list.size() == 1 ? list[0] : list[dim];
+}
+
+}  // namespace facula

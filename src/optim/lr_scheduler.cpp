@@ -1,0 +1,305 @@
+// Closed forms of torch/optim/lr_scheduler.py.
+#include <facula/optim/lr_scheduler.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/check.h"
+
+namespace facula::optim {
+namespace {
+
+std::vector<double> rates_of(const Optimizer& optimizer) {
+  std::vector<double> rates;
+  for (std::size_t g = 0; g < optimizer.group_count(); ++g) rates.push_back(optimizer.lr(g));
+  return rates;
+}
+
+}  // namespace
+
+LRScheduler::LRScheduler(Optimizer& optimizer) : optimizer_(&optimizer) {
+  for (std::size_t g = 0; g < optimizer.group_count(); ++g) {
+    base_lrs_.push_back(optimizer.initial_lr(g));
+  }
+}
+
+LRScheduler::~LRScheduler() = default;
+
+void LRScheduler::set(std::int64_t position) {
+  check<ValueError>(position >= 0, "LR schedule: position {} is negative", position);
+  check<ValueError>(optimizer_->group_count() == base_lrs_.size(),
+                    "LR schedule: made for {} parameter groups, the optimizer has {} now; add all "
+                    "groups first",
+                    base_lrs_.size(), optimizer_->group_count());
+  apply(position);
+  position_ = position;
+}
+
+void LRScheduler::apply(std::int64_t t) {
+  for (std::size_t g = 0; g < base_lrs_.size(); ++g) optimizer_->set_lr(g, rate(g, t));
+}
+
+std::vector<double> LRScheduler::get_last_lr() const { return rates_of(*optimizer_); }
+
+StateDict LRScheduler::state_dict() const {
+  StateDict state;
+  state.set("last_epoch", position_);
+  state.set("base_lrs", StateDict());
+  for (std::size_t g = 0; g < base_lrs_.size(); ++g) {
+    state.set("base_lrs." + std::to_string(g), base_lrs_[g]);
+  }
+  return state;
+}
+
+void LRScheduler::load_state_dict(const StateDict& state) {
+  std::vector<double> base_lrs;
+  for (std::size_t g = 0; g < base_lrs_.size(); ++g) {
+    base_lrs.push_back(state.number("base_lrs." + std::to_string(g)));
+  }
+  check<ValueError>(state.dict("base_lrs").entries().size() == base_lrs.size(),
+                    "LR schedule: the state has {} parameter groups, the optimizer {}",
+                    state.dict("base_lrs").entries().size(), base_lrs.size());
+  base_lrs_ = std::move(base_lrs);
+  set(state.integer("last_epoch"));
+}
+
+// --- Decays --------------------------------------------------------------------------------------
+
+StepLR::StepLR(Optimizer& optimizer, StepLROptions options)
+    : LRScheduler(optimizer), options_(options) {
+  check<ValueError>(options.step_size > 0, "StepLR: option step_size is {}, must be positive",
+                    options.step_size);
+  set(0);
+}
+
+double StepLR::rate(std::size_t group, std::int64_t t) const {
+  return base_lr(group) * std::pow(options_.gamma, static_cast<double>(t / options_.step_size));
+}
+
+MultiStepLR::MultiStepLR(Optimizer& optimizer, MultiStepLROptions options)
+    : LRScheduler(optimizer), options_(std::move(options)) {
+  std::sort(options_.milestones.begin(), options_.milestones.end());
+  set(0);
+}
+
+double MultiStepLR::rate(std::size_t group, std::int64_t t) const {
+  const auto& milestones = options_.milestones;
+  const auto passed =
+      std::upper_bound(milestones.begin(), milestones.end(), t) - milestones.begin();
+  return base_lr(group) * std::pow(options_.gamma, static_cast<double>(passed));
+}
+
+ExponentialLR::ExponentialLR(Optimizer& optimizer, ExponentialLROptions options)
+    : LRScheduler(optimizer), options_(options) {
+  check<ValueError>(options.gamma > 0, "ExponentialLR: option gamma is {}, must be positive",
+                    options.gamma);
+  set(0);
+}
+
+double ExponentialLR::rate(std::size_t group, std::int64_t t) const {
+  return base_lr(group) * std::pow(options_.gamma, static_cast<double>(t));
+}
+
+CosineAnnealingLR::CosineAnnealingLR(Optimizer& optimizer, CosineAnnealingLROptions options)
+    : LRScheduler(optimizer), options_(options) {
+  check<ValueError>(options.T_max > 0, "CosineAnnealingLR: option T_max is {}, must be positive",
+                    options.T_max);
+  set(0);
+}
+
+double CosineAnnealingLR::rate(std::size_t group, std::int64_t t) const {
+  const double phase = M_PI * static_cast<double>(t) / static_cast<double>(options_.T_max);
+  return options_.eta_min + (base_lr(group) - options_.eta_min) * (1 + std::cos(phase)) / 2;
+}
+
+LinearLR::LinearLR(Optimizer& optimizer, LinearLROptions options)
+    : LRScheduler(optimizer), options_(options) {
+  check<ValueError>(options.start_factor > 0 && options.start_factor <= 1,
+                    "LinearLR: option start_factor is {}, must lie in (0, 1]",
+                    options.start_factor);
+  check<ValueError>(options.end_factor >= 0 && options.end_factor <= 1,
+                    "LinearLR: option end_factor is {}, must lie in [0, 1]", options.end_factor);
+  check<ValueError>(options.total_iters > 0, "LinearLR: option total_iters is {}, must be positive",
+                    options.total_iters);
+  set(0);
+}
+
+double LinearLR::rate(std::size_t group, std::int64_t t) const {
+  const double done = static_cast<double>(std::min(t, options_.total_iters)) /
+                      static_cast<double>(options_.total_iters);
+  return base_lr(group) *
+         (options_.start_factor + (options_.end_factor - options_.start_factor) * done);
+}
+
+LambdaLR::LambdaLR(Optimizer& optimizer, std::function<double(std::int64_t)> factor)
+    : LRScheduler(optimizer), factor_(std::move(factor)) {
+  check<ValueError>(factor_ != nullptr, "LambdaLR: the function is empty");
+  set(0);
+}
+
+double LambdaLR::rate(std::size_t group, std::int64_t t) const {
+  return base_lr(group) * factor_(t);
+}
+
+// --- One cycle -----------------------------------------------------------------------------------
+
+OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleLROptions options)
+    : LRScheduler(optimizer), options_(std::move(options)) {
+  OneCycleLROptions& o = options_;
+  if (o.total_steps == 0) o.total_steps = o.epochs * o.steps_per_epoch;
+  check<ValueError>(o.total_steps > 0,
+                    "OneCycleLR: set total_steps, or epochs and steps_per_epoch, to positive "
+                    "numbers; got {}, {} and {}",
+                    o.total_steps, o.epochs, o.steps_per_epoch);
+  check<ValueError>(o.pct_start >= 0 && o.pct_start <= 1,
+                    "OneCycleLR: option pct_start is {}, must lie in [0, 1]", o.pct_start);
+  check<ValueError>(o.anneal_strategy == "cos" || o.anneal_strategy == "linear",
+                    "OneCycleLR: option anneal_strategy is \"{}\"; use \"cos\" or \"linear\"",
+                    o.anneal_strategy);
+  check<ValueError>(o.div_factor > 0 && o.final_div_factor > 0,
+                    "OneCycleLR: options div_factor and final_div_factor must be positive");
+  if (o.max_lr.size() == 1) o.max_lr.resize(group_count(), o.max_lr[0]);
+  check<ValueError>(o.max_lr.size() == group_count(),
+                    "OneCycleLR: option max_lr has {} entries for {} parameter groups",
+                    o.max_lr.size(), group_count());
+  const auto total = static_cast<double>(o.total_steps);
+  const double low = 1 / o.div_factor, lowest = low / o.final_div_factor;
+  const double top = o.pct_start * total - 1;
+  if (o.three_phase) {
+    phases_ = {{top, low, 1, true},
+               {2 * o.pct_start * total - 2, 1, low, false},
+               {total - 1, low, lowest, false}};
+  } else {
+    phases_ = {{top, low, 1, true}, {total - 1, 1, lowest, false}};
+  }
+  set(0);
+}
+
+OneCycleLR::Place OneCycleLR::locate(std::int64_t t) const {
+  const auto position = static_cast<double>(t);
+  double begin = 0;
+  for (const Phase& phase : phases_) {
+    if (position <= phase.end || &phase == &phases_.back()) {
+      // A phase of no length has been passed already.
+      const double length = phase.end - begin;
+      return {&phase, length == 0 ? 1 : (position - begin) / length};
+    }
+    begin = phase.end;
+  }
+  return {};
+}
+
+double OneCycleLR::anneal(double from, double to, double fraction) const {
+  if (options_.anneal_strategy == "linear") return (to - from) * fraction + from;
+  return to + (from - to) / 2 * (std::cos(M_PI * fraction) + 1);
+}
+
+double OneCycleLR::rate(std::size_t group, std::int64_t t) const {
+  const auto [phase, fraction] = locate(t);
+  const double top = options_.max_lr[group];
+  return anneal(top * phase->lr_from, top * phase->lr_to, fraction);
+}
+
+void OneCycleLR::apply(std::int64_t t) {
+  check<ValueError>(t <= options_.total_steps,
+                    "OneCycleLR: step {} of a schedule for total_steps = {}; make it longer", t,
+                    options_.total_steps);
+  LRScheduler::apply(t);
+  if (!options_.cycle_momentum) return;
+  const auto [phase, fraction] = locate(t);
+  const double high = options_.max_momentum, low = options_.base_momentum;
+  // The momentum falls while the rate rises and rises while it falls; a third phase keeps it.
+  const bool third = phase - phases_.data() == 2;
+  const double momentum = third           ? high
+                          : phase->rising ? anneal(high, low, fraction)
+                                          : anneal(low, high, fraction);
+  for (std::size_t g = 0; g < group_count(); ++g) optimizer().set_momentum(g, momentum);
+}
+
+// --- Sequence ------------------------------------------------------------------------------------
+
+void SequentialLR::begin() {
+  check<ValueError>(!parts_.empty() && milestones_.size() + 1 == parts_.size(),
+                    "SequentialLR: {} schedules need {} milestones, got {}", parts_.size(),
+                    parts_.empty() ? 0 : parts_.size() - 1, milestones_.size());
+  check<ValueError>(std::is_sorted(milestones_.begin(), milestones_.end()),
+                    "SequentialLR: the milestones are not in ascending order");
+  set(0);
+}
+
+double SequentialLR::rate(std::size_t group, std::int64_t) const { return optimizer().lr(group); }
+
+void SequentialLR::apply(std::int64_t t) {
+  const auto passed =
+      std::upper_bound(milestones_.begin(), milestones_.end(), t) - milestones_.begin();
+  parts_[static_cast<std::size_t>(passed)](passed == 0 ? t : t - milestones_[passed - 1]);
+}
+
+// --- Plateau -------------------------------------------------------------------------------------
+
+ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options)
+    : optimizer_(&optimizer), options_(std::move(options)) {
+  check<ValueError>(options_.factor < 1, "ReduceLROnPlateau: option factor is {}, must be below 1",
+                    options_.factor);
+  check<ValueError>(options_.mode == "min" || options_.mode == "max",
+                    "ReduceLROnPlateau: option mode is \"{}\"; use \"min\" or \"max\"",
+                    options_.mode);
+  check<ValueError>(options_.threshold_mode == "rel" || options_.threshold_mode == "abs",
+                    "ReduceLROnPlateau: option threshold_mode is \"{}\"; use \"rel\" or \"abs\"",
+                    options_.threshold_mode);
+  best_ = options_.mode == "min" ? HUGE_VAL : -HUGE_VAL;
+}
+
+bool ReduceLROnPlateau::improves(double metric) const {
+  const bool relative = options_.threshold_mode == "rel";
+  if (options_.mode == "min") {
+    return metric < (relative ? best_ * (1 - options_.threshold) : best_ - options_.threshold);
+  }
+  return metric > (relative ? best_ * (1 + options_.threshold) : best_ + options_.threshold);
+}
+
+void ReduceLROnPlateau::step(double metric) {
+  ++position_;
+  if (improves(metric)) {
+    best_ = metric;
+    bad_epochs_ = 0;
+  } else {
+    ++bad_epochs_;
+  }
+  if (cooldown_left_ > 0) {
+    --cooldown_left_;
+    bad_epochs_ = 0;
+  }
+  if (bad_epochs_ <= options_.patience) return;
+  for (std::size_t g = 0; g < optimizer_->group_count(); ++g) {
+    const double old_lr = optimizer_->lr(g);
+    const double new_lr = std::max(old_lr * options_.factor, options_.min_lr);
+    if (old_lr - new_lr > options_.eps) optimizer_->set_lr(g, new_lr);
+  }
+  cooldown_left_ = options_.cooldown;
+  bad_epochs_ = 0;
+}
+
+std::vector<double> ReduceLROnPlateau::get_last_lr() const { return rates_of(*optimizer_); }
+
+StateDict ReduceLROnPlateau::state_dict() const {
+  StateDict state;
+  state.set("best", best_);
+  state.set("num_bad_epochs", bad_epochs_);
+  state.set("cooldown_counter", cooldown_left_);
+  state.set("last_epoch", position_);
+  return state;
+}
+
+void ReduceLROnPlateau::load_state_dict(const StateDict& state) {
+  const double best = state.number("best");
+  const std::int64_t bad_epochs = state.integer("num_bad_epochs");
+  const std::int64_t cooldown = state.integer("cooldown_counter");
+  const std::int64_t position = state.integer("last_epoch");
+  best_ = best;
+  bad_epochs_ = bad_epochs;
+  cooldown_left_ = cooldown;
+  position_ = position;
+}
+
+}  // namespace facula::optim

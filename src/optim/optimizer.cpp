@@ -1,0 +1,244 @@
+#include <facula/optim/optimizer.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include <facula/autograd.h>
+
+#include "base/check.h"
+
+namespace facula::optim {
+
+Optimizer::~Optimizer() = default;
+
+std::size_t Optimizer::checked(std::size_t group) const {
+  check<IndexError>(group < groups_.size(), "{}: there is no parameter group {}, it has {}", name_,
+                    group, groups_.size());
+  return group;
+}
+
+void Optimizer::add_parameters(const std::vector<Tensor>& params) {
+  check<ValueError>(!params.empty(), "{}: the list of parameters is empty", name_);
+  Group group;
+  for (const Tensor& param : params) {
+    check<ValueError>(param.defined(), "{}: parameter {} is an undefined tensor", name_,
+                      group.slots.size());
+    check<ValueError>(param.is_leaf(),
+                      "{}: parameter {} is the result of a computation; only leaves can be trained",
+                      name_, group.slots.size());
+    check<DTypeError>(kFloatingTypes.contains(param.dtype()),
+                      "{}: parameter {} is {}; only float32 and float64 are trained", name_,
+                      group.slots.size(), facula::name_of(param.dtype()));
+    auto same = [&](const Slot& slot) { return slot.param.is_same(param); };
+    bool known = std::any_of(group.slots.begin(), group.slots.end(), same);
+    for (const Group& other : groups_) {
+      known |= std::any_of(other.slots.begin(), other.slots.end(), same);
+    }
+    check<ValueError>(!known, "{}: parameter {} of size {} was added twice", name_,
+                      group.slots.size(), param.sizes().str());
+    group.slots.push_back({param, 0, {}});
+  }
+  groups_.push_back(std::move(group));
+}
+
+std::vector<Tensor> Optimizer::parameters(std::size_t group) const {
+  std::vector<Tensor> params;
+  for (const Slot& slot : groups_[checked(group)].slots) params.push_back(slot.param);
+  return params;
+}
+
+std::vector<Tensor> Optimizer::parameters() const {
+  std::vector<Tensor> params;
+  for (const Group& group : groups_) {
+    for (const Slot& slot : group.slots) params.push_back(slot.param);
+  }
+  return params;
+}
+
+// --- Rates ---------------------------------------------------------------------------------------
+
+double Optimizer::lr(std::size_t group) const {
+  return const_cast<Optimizer*>(this)->lr_of(checked(group));
+}
+
+void Optimizer::set_lr(std::size_t group, double lr) {
+  check<ValueError>(lr >= 0 && std::isfinite(lr), "{}: the learning rate {} is not a number >= 0",
+                    name_, lr);
+  lr_of(checked(group)) = lr;
+}
+
+double Optimizer::momentum(std::size_t group) const {
+  return const_cast<Optimizer*>(this)->momentum_of(checked(group));
+}
+
+void Optimizer::set_momentum(std::size_t group, double momentum) {
+  check<ValueError>(momentum >= 0 && std::isfinite(momentum),
+                    "{}: the momentum {} is not a number >= 0", name_, momentum);
+  momentum_of(checked(group)) = momentum;
+}
+
+double Optimizer::initial_lr(std::size_t group) {
+  double& initial = groups_[checked(group)].initial_lr;
+  if (initial < 0) initial = lr_of(group);
+  return initial;
+}
+
+// --- Stepping ------------------------------------------------------------------------------------
+
+void Optimizer::zero_grad(bool set_to_none) {
+  const NoGradGuard no_grad;
+  for (const Group& group : groups_) {
+    for (const Slot& slot : group.slots) {
+      const Tensor gradient = slot.param.grad();
+      if (!gradient.defined()) continue;
+      if (set_to_none) {
+        slot.param.set_grad({});
+      } else {
+        gradient.detach().zero_();
+      }
+    }
+  }
+}
+
+namespace {
+
+/// The tensor itself, or its elements in the memory order of `param`. Gradients of convolutions, or
+/// a model moved to channels_last after some steps, make the difference.
+Tensor in_layout_of(const Tensor& param, const Tensor& tensor) {
+  if (tensor.strides() == param.strides()) return tensor;
+  Tensor copy = empty_like(param);
+  copy.copy_(tensor);
+  return copy;
+}
+
+}  // namespace
+
+void Optimizer::step() {
+  const NoGradGuard no_grad;
+  for (std::size_t group = 0; group < groups_.size(); ++group) step_group(group);
+}
+
+void Optimizer::step_group(std::size_t index) {
+  Group& group = groups_[index];
+  const std::vector<StateTensor> wanted = state_tensors(index);
+  // Usually all parameters have taken the same number of steps, so that there is one batch. Those
+  // with another number wait for the next round.
+  std::vector<Slot*> waiting;
+  for (Slot& slot : group.slots) waiting.push_back(&slot);
+  std::vector<Slot*> later;
+  while (!waiting.empty()) {
+    batch_.steps = 0;
+    for (Slot* slot : waiting) {
+      const Tensor grad = slot->param.grad();
+      if (!grad.defined()) continue;
+      if (batch_.steps == 0) batch_.steps = slot->steps + 1;
+      if (slot->steps + 1 != batch_.steps) {
+        later.push_back(slot);
+        continue;
+      }
+      batch_.params.push_back(slot->param);
+      batch_.grads.push_back(in_layout_of(slot->param, grad));
+      for (std::size_t k = 0; k < wanted.size(); ++k) {
+        if (!wanted[k].used) continue;
+        Tensor& state = slot->state[k];
+        state = state.defined() ? in_layout_of(slot->param, state) : zeros_like(slot->param);
+        batch_.state[k].push_back(state);
+      }
+    }
+    if (batch_.params.empty()) break;
+    update(index, batch_);
+    for (Slot* slot : waiting) {
+      const bool postponed = std::find(later.begin(), later.end(), slot) != later.end();
+      if (!postponed && slot->param.grad().defined()) ++slot->steps;
+    }
+    batch_.params.clear();
+    batch_.grads.clear();
+    for (auto& state : batch_.state) state.clear();
+    waiting = std::exchange(later, {});
+  }
+}
+
+// --- State ---------------------------------------------------------------------------------------
+
+StateDict Optimizer::state_dict() const {
+  StateDict state;
+  state.set("type", name_);
+  state.set("state", StateDict());
+  std::size_t number = 0;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const std::vector<StateTensor> names = state_tensors(g);
+    StateDict options = options_state(g);
+    options.set("params", static_cast<std::int64_t>(groups_[g].slots.size()));
+    if (groups_[g].initial_lr >= 0) options.set("initial_lr", groups_[g].initial_lr);
+    state.set("param_groups." + std::to_string(g), std::move(options));
+    for (const Slot& slot : groups_[g].slots) {
+      const std::string prefix = "state." + std::to_string(number++);
+      if (slot.steps == 0) continue;
+      state.set(prefix + ".step", slot.steps);
+      for (std::size_t k = 0; k < names.size(); ++k) {
+        if (names[k].used && slot.state[k].defined()) {
+          state.set(prefix + "." + names[k].name, slot.state[k]);
+        }
+      }
+    }
+  }
+  return state;
+}
+
+void Optimizer::load_state_dict(const StateDict& state) {
+  const NoGradGuard no_grad;
+  check<ValueError>(state.text("type") == name_,
+                    "{}: the state was saved by {}; load it into an optimizer of that kind", name_,
+                    state.text("type"));
+  const StateDict& saved_groups = state.dict("param_groups");
+  check<ValueError>(saved_groups.entries().size() == groups_.size(),
+                    "{}: the state has {} parameter groups, the optimizer {}", name_,
+                    saved_groups.entries().size(), groups_.size());
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const StateDict& options = saved_groups.dict(std::to_string(g));
+    const auto count = static_cast<std::int64_t>(groups_[g].slots.size());
+    check<ValueError>(options.integer("params") == count,
+                      "{}: group {} of the state has {} parameters, the optimizer's {}", name_, g,
+                      options.integer("params"), count);
+    load_options(g, options, false);
+  }
+  // Everything is read and checked before anything is changed.
+  std::vector<Slot> loaded;
+  std::vector<double> initial;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    const StateDict& options = saved_groups.dict(std::to_string(g));
+    initial.push_back(options.contains("initial_lr") ? options.number("initial_lr") : -1);
+    for (const Slot& own : groups_[g].slots) {
+      loaded.push_back({own.param, 0, {}});
+      const StateValue* entry = state.find("state." + std::to_string(loaded.size() - 1));
+      if (!entry) continue;
+      load_slot(loaded.back(), state.dict("state." + std::to_string(loaded.size() - 1)),
+                loaded.size() - 1);
+    }
+  }
+  std::size_t next = 0;
+  for (std::size_t g = 0; g < groups_.size(); ++g) {
+    load_options(g, saved_groups.dict(std::to_string(g)), true);
+    groups_[g].initial_lr = initial[g];
+    for (Slot& own : groups_[g].slots) own = std::move(loaded[next++]);
+  }
+}
+
+void Optimizer::load_slot(Slot& slot, const StateDict& saved, std::size_t number) const {
+  slot.steps = saved.integer("step");
+  check<ValueError>(slot.steps > 0, "{}: the step count {} of parameter {} must be positive", name_,
+                    slot.steps, number);
+  const std::vector<StateTensor> names = state_tensors(0);
+  for (std::size_t k = 0; k < names.size(); ++k) {
+    if (!saved.contains(names[k].name)) continue;
+    const Tensor& tensor = saved.tensor(names[k].name);
+    check<ValueError>(tensor.defined() && tensor.sizes() == slot.param.sizes(),
+                      "{}: \"{}\" of parameter {} has size {}, the parameter {}", name_,
+                      names[k].name, number, tensor.defined() ? tensor.sizes().str() : "none",
+                      slot.param.sizes().str());
+    slot.state[k] = empty_like(slot.param);
+    slot.state[k].copy_(tensor.to(slot.param.device()));
+  }
+}
+
+}  // namespace facula::optim

@@ -1,0 +1,165 @@
+#include <facula/autograd.h>
+#include <facula/generator.h>
+#include <facula/memory.h>
+
+#include "tests/support/expect.h"
+
+namespace facula {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+/// Some layers that save inputs, outputs and masks.
+Tensors layers(const Tensors& in, const Tensor& weight) {
+  Tensor h = in[0];
+  for (int i = 0; i < 3; ++i) h = dropout((h * weight).tanh(), 0.5, true);
+  return {h};
+}
+
+Tensor direct(const Tensor& x, const Tensor& weight) { return layers({x}, weight)[0]; }
+
+Tensor checkpointed(const Tensor& x, const Tensor& weight) {
+  return autograd::checkpoint([weight](const Tensors& in) { return layers(in, weight); }, {x})[0];
+}
+
+struct Result {
+  Tensor value, x, weight;
+  std::uint64_t random_position;
+};
+
+template <class F>
+Result run(F function, bool input_needs_grad) {
+  manual_seed(5);
+  const Tensor x = rand({64}).requires_grad_(input_needs_grad);
+  const Tensor weight = rand({64}).requires_grad_();
+  const Tensor y = function(x * 1, weight);
+  const std::uint64_t position = default_generator().offset();
+  (y * y).sum().backward();
+  EXPECT_EQ(default_generator().offset(), position) << "backward used random numbers";
+  return {y.detach(), x.grad(), weight.grad(), position};
+}
+
+TEST(Checkpoint, GivesEqualResultsWithDropout) {
+  for (bool input_needs_grad : {true, false}) {
+    const Result a = run(direct, input_needs_grad), b = run(checkpointed, input_needs_grad);
+    expect_equal(a.value, b.value);
+    expect_equal(a.weight, b.weight);
+    if (input_needs_grad) expect_equal(a.x, b.x);
+    EXPECT_EQ(a.random_position, b.random_position);
+  }
+}
+
+TEST(Checkpoint, NestedSegments) {
+  const auto nested = [](const Tensor& x, const Tensor& weight) {
+    return autograd::checkpoint(
+        [&](const Tensors& in) {
+          return Tensors{checkpointed(checkpointed(in[0] * 2, weight), weight) * weight};
+        },
+        {x})[0];
+  };
+  const auto plain = [](const Tensor& x, const Tensor& weight) {
+    return direct(direct(x * 2, weight), weight) * weight;
+  };
+  const Result a = run(plain, true), b = run(nested, true);
+  expect_equal(a.value, b.value);
+  expect_equal(a.x, b.x);
+  expect_equal(a.weight, b.weight);
+}
+
+TEST(Checkpoint, GradOfChosenTensors) {
+  manual_seed(1);
+  const Tensor x = rand({8}).requires_grad_(), weight = rand({8}).requires_grad_();
+  const Tensor loss = checkpointed(x, weight).sum();
+  const Tensor only = autograd::grad({loss}, {weight})[0];
+  EXPECT_FALSE(x.grad().defined());
+  EXPECT_FALSE(weight.grad().defined());
+  manual_seed(1);
+  const Tensor x2 = rand({8}).requires_grad_(), weight2 = rand({8}).requires_grad_();
+  expect_equal(only, autograd::grad({direct(x2, weight2).sum()}, {weight2})[0]);
+}
+
+TEST(Checkpoint, HigherDerivatives) {
+  const Tensor x = leaf({0.1, 0.2, 0.3}, kFloat64), w = leaf({1.5, -0.5, 0.7}, kFloat64);
+  const auto function = [](const Tensors& in) {
+    return autograd::checkpoint(
+        [](const Tensors& inner) {
+          const Tensor h = (inner[0] * inner[1]).tanh();
+          return Tensors{h * h * inner[1]};
+        },
+        {in[0] * 1, in[1]});
+  };
+  EXPECT_EQ(autograd::gradcheck(function, {x, w}, {.second_order = true}), "");
+}
+
+TEST(Checkpoint, BackwardTwice) {
+  const Tensor x = leaf({1, 2});
+  const Tensor y =
+      autograd::checkpoint([](const Tensors& in) { return Tensors{in[0] * in[0]}; }, {x * 1})[0]
+          .sum();
+  y.backward({}, true);
+  y.backward();
+  expect_values(x.grad(), {4, 8});
+  EXPECT_ERROR(AutogradError, "retain_graph", y.backward());
+}
+
+TEST(Checkpoint, KeepsLessMemory) {
+  const auto held = [](bool save_memory) {
+    const Tensor x = rand({1 << 18}).requires_grad_();
+    const auto segment = [](const Tensors& in) {
+      Tensor h = in[0];
+      for (int i = 0; i < 8; ++i) h = h.tanh();
+      return Tensors{h};
+    };
+    const std::int64_t before = cpu::memory_allocated();
+    const Tensor y = save_memory ? autograd::checkpoint(segment, {x})[0] : segment({x})[0];
+    const std::int64_t bytes = cpu::memory_allocated() - before;
+    y.sum().backward();
+    return bytes;
+  };
+  const std::int64_t megabyte = 1 << 20;
+  EXPECT_GE(held(false), 8 * megabyte);
+  EXPECT_LE(held(true), 2 * megabyte);
+}
+
+TEST(Checkpoint, FreesRecomputedValuesDuringBackward) {
+  const Tensor x = rand({1 << 16}).requires_grad_();
+  const Tensor y = autograd::checkpoint(
+      [](const Tensors& in) { return Tensors{in[0].tanh().tanh().tanh()}; }, {x})[0];
+  const Tensor loss = y.sum();
+  const std::int64_t before = cpu::memory_allocated();
+  loss.backward();
+  EXPECT_LE(cpu::memory_allocated() - before, 3 << 17) << "only x.grad() is new";
+}
+
+TEST(Checkpoint, ChangedInputsAreAnError) {
+  const Tensor x = leaf({1, 2}), w = tensor({3, 4});
+  const Tensor y = autograd::checkpoint(
+                       [](const Tensors& in) { return Tensors{(in[0] * in[1]).tanh()}; }, {x, w})[0]
+                       .sum();
+  w.add_(1);
+  EXPECT_ERROR(AutogradError, "checkpoint: input 1", y.backward());
+}
+
+TEST(Checkpoint, ASegmentThatChangesIsAnError) {
+  const Tensor x = leaf({1, 2});
+  int calls = 0;
+  const auto y = autograd::checkpoint(
+                     [&](const Tensors& in) {
+                       return Tensors{++calls == 1 ? in[0].tanh() : in[0].tanh().tanh()};
+                     },
+                     {x})[0]
+                     .sum();
+  EXPECT_ERROR(AutogradError, "must compute the same", y.backward());
+}
+
+TEST(Checkpoint, RunsPlainlyWithoutGrad) {
+  NoGradGuard no_grad;
+  int calls = 0;
+  const auto y = autograd::checkpoint(
+      [&](const Tensors& in) { return ++calls, Tensors{in[0].tanh()}; }, {leaf({1})})[0];
+  EXPECT_FALSE(y.requires_grad());
+  EXPECT_EQ(calls, 1);
+}
+
+}  // namespace
+}  // namespace facula

@@ -1,0 +1,118 @@
+#include <facula/autograd.h>
+#include <facula/memory.h>
+
+#include "tests/support/expect.h"
+
+namespace facula {
+namespace {
+
+using autograd::Function;
+using autograd::FunctionContext;
+
+struct Square : Function<Square> {
+  static constexpr const char* name = "Square";
+  static std::vector<Tensor> forward(FunctionContext& context, const std::vector<Tensor>& in) {
+    EXPECT_FALSE(AutoGradMode::is_enabled());
+    context.save_for_backward({in[0]});
+    return {in[0] * in[0]};
+  }
+  static std::vector<Tensor> backward(FunctionContext& context, const std::vector<Tensor>& grad) {
+    return {grad[0] * context.saved_tensors()[0] * 2};
+  }
+};
+
+/// exp, saving its output.
+struct Exp : Function<Exp> {
+  static std::vector<Tensor> forward(FunctionContext& context, const std::vector<Tensor>& in) {
+    const Tensor y = in[0].exp();
+    context.save_for_backward({y, Tensor()});
+    return {y};
+  }
+  static std::vector<Tensor> backward(FunctionContext& context, const std::vector<Tensor>& grad) {
+    EXPECT_FALSE(context.saved_tensors()[1].defined());
+    return {grad[0] * context.saved_tensors()[0]};
+  }
+};
+
+TEST(Function, ForwardAndBackward) {
+  const Tensor x = leaf({2, 3});
+  const Tensor y = Square::apply({x})[0];
+  EXPECT_TRUE(y.requires_grad());
+  expect_values(y, {4, 9});
+  y.sum().backward();
+  expect_values(x.grad(), {4, 6});
+  EXPECT_ERROR(AutogradError, "backward through Square: its saved tensors were freed",
+               y.sum().backward());
+}
+
+TEST(Function, HigherDerivatives) {
+  const Tensor x = leaf({0.5}, kFloat64);
+  EXPECT_EQ(autograd::gradcheck([](const auto& in) { return Square::apply(in); }, {x},
+                                {.second_order = true}),
+            "");
+  EXPECT_EQ(autograd::gradcheck([](const auto& in) { return Exp::apply(in); }, {x},
+                                {.second_order = true}),
+            "");
+}
+
+TEST(Function, RecordsNothingWithoutNeed) {
+  EXPECT_FALSE(Square::apply({tensor({1.0})})[0].requires_grad());
+  NoGradGuard no_grad;
+  EXPECT_FALSE(Square::apply({leaf({1})})[0].requires_grad());
+}
+
+TEST(Function, NeedsUnusedOutputsAndPassedInputs) {
+  const Tensor x = leaf({1, 2}), c = tensor({3, 4});
+  const auto outputs = autograd::apply_function(
+      "two", {x, c},
+      [&](FunctionContext& context) {
+        EXPECT_TRUE(context.needs_input_grad(0));
+        EXPECT_FALSE(context.needs_input_grad(1));
+        return std::vector<Tensor>{x, x * c, x < c};
+      },
+      [](FunctionContext& context, const std::vector<Tensor>& gradients) {
+        EXPECT_TRUE(context.needs_input_grad(0));
+        EXPECT_FALSE(gradients[1].defined());
+        return std::vector<Tensor>{gradients[0] * 5, Tensor()};
+      });
+  EXPECT_FALSE(outputs[0].is_same(x));
+  EXPECT_TRUE(x.is_leaf());
+  EXPECT_FALSE(outputs[2].requires_grad());
+  outputs[0].sum().backward();
+  expect_values(x.grad(), {5, 5});
+}
+
+TEST(Function, MistakesAreExplained) {
+  const Tensor x = leaf({1, 2});
+  const auto forward = [&](FunctionContext&) { return std::vector<Tensor>{x * 2}; };
+  const auto returning = [&](std::vector<Tensor> gradients) {
+    return autograd::apply_function(
+               "Faulty", {x}, forward,
+               [gradients](FunctionContext&, const std::vector<Tensor>&) { return gradients; })[0]
+        .sum();
+  };
+  EXPECT_ERROR(AutogradError, "Faulty: backward returned 2 gradients for 1 inputs",
+               returning({ones({2}), ones({2})}).backward());
+  EXPECT_ERROR(ShapeError,
+               "Faulty: backward returned a gradient of size [3] for input 0 of size [2]",
+               returning({ones({3})}).backward());
+  returning({Tensor()}).backward();
+  EXPECT_FALSE(x.grad().defined());
+}
+
+TEST(Function, SavedTensorsAreWatched) {
+  const Tensor x = leaf({1, 2});
+  const Tensor h = x * 1;
+  const Tensor y = Square::apply({h})[0].sum();
+  h.add_(1);
+  EXPECT_ERROR(AutogradError, "backward through Square: saved tensor 0", y.backward());
+}
+
+TEST(Function, SavedOutputsMakeNoCircle) {
+  const std::int64_t before = cpu::memory_allocated();
+  for (int i = 0; i < 10; ++i) Exp::apply({rand({1 << 16}, {kFloat32, kCPU, true})});
+  EXPECT_LT(cpu::memory_allocated() - before, 1 << 18);
+}
+
+}  // namespace
+}  // namespace facula

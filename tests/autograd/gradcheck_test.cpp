@@ -1,0 +1,66 @@
+#include <facula/autograd.h>
+
+#include "tests/support/expect.h"
+
+namespace facula {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+
+TEST(Gradcheck, AcceptsRightGradients) {
+  const Tensor a = tensor({1, 2, 3, 4, 5, 6}, {2, 3}, kFloat64).requires_grad_();
+  const Tensor b = leaf({0.1, 0.2, 0.3}, kFloat64);
+  const auto function = [](const Tensors& in) {
+    return Tensors{in[0] * in[1], in[1].tanh().sum()};
+  };
+  EXPECT_EQ(autograd::gradcheck(function, {a, b}, {.second_order = true}), "");
+  EXPECT_FALSE(a.grad().defined());
+}
+
+TEST(Gradcheck, AcceptsStridedInputsAndIntegerOutputs) {
+  const Tensor base = rand({3, 2}, kFloat64);
+  const Tensor a = base.permute({1, 0}).detach().requires_grad_();
+  const auto function = [](const Tensors& in) { return Tensors{in[0] * in[0], in[0] < 0.5}; };
+  EXPECT_EQ(autograd::gradcheck(function, {a}), "");
+}
+
+TEST(Gradcheck, RejectsWrongGradients) {
+  const Tensor x = leaf({1, 2}, kFloat64);
+  const auto wrong = [](const Tensors& in) {
+    return autograd::apply_function(
+        "wrong", in, [&](autograd::FunctionContext&) { return Tensors{in[0] * 2}; },
+        [](autograd::FunctionContext&, const Tensors& gradients) {
+          return Tensors{gradients[0] * 3};
+        });
+  };
+  const std::string difference = autograd::gradcheck(wrong, {x});
+  EXPECT_NE(difference.find("backward gives 3"), std::string::npos) << difference;
+}
+
+TEST(Gradcheck, RejectsWrongSecondDerivatives) {
+  const Tensor x = leaf({1, 2}, kFloat64);
+  const auto wrong = [](const Tensors& in) {
+    const Tensor frozen = in[0].detach();
+    return autograd::apply_function(
+        "frozen", in, [&](autograd::FunctionContext&) { return Tensors{in[0] * in[0]}; },
+        [frozen](autograd::FunctionContext&, const Tensors& gradients) {
+          return Tensors{gradients[0] * frozen * 2};
+        });
+  };
+  EXPECT_EQ(autograd::gradcheck(wrong, {x}), "");
+  EXPECT_NE(autograd::gradcheck(wrong, {x}, {.second_order = true}).find("second order"),
+            std::string::npos);
+}
+
+TEST(Gradcheck, RejectsUnsuitableInputs) {
+  const auto identity = [](const Tensors& in) { return in; };
+  EXPECT_ERROR(DTypeError, "float64", autograd::gradcheck(identity, {leaf({1})}));
+  EXPECT_ERROR(AutogradError, "does not require grad",
+               autograd::gradcheck(identity, {ones({1}, kFloat64)}));
+  EXPECT_ERROR(AutogradError, "no output",
+               autograd::gradcheck([](const Tensors& in) { return Tensors{in[0] < 1}; },
+                                   {leaf({1}, kFloat64)}));
+}
+
+}  // namespace
+}  // namespace facula

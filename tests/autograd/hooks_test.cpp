@@ -1,0 +1,114 @@
+#include <facula/autograd.h>
+
+#include "tests/support/expect.h"
+
+namespace facula {
+namespace {
+
+using autograd::HookHandle;
+
+TEST(Hooks, SeeAndReplaceGradients) {
+  const Tensor x = leaf({1, 2});
+  const Tensor y = x * 2;
+  std::vector<double> seen;
+  autograd::register_hook(y, [&](const Tensor& gradient) {
+    seen = gradient.to_vector<double>();
+    return gradient * 10;
+  });
+  autograd::register_hook(x, [](const Tensor& gradient) { return gradient + 1; });
+  (y * 3).sum().backward();
+  EXPECT_EQ(seen, (std::vector<double>{3, 3}));
+  expect_values(x.grad(), {61, 61});
+}
+
+TEST(Hooks, SeeTheWholeGradientOnce) {
+  const Tensor x = leaf({1});
+  int calls = 0;
+  autograd::register_hook(x, [&](const Tensor& gradient) {
+    ++calls;
+    expect_values(gradient, {5});
+    return Tensor();
+  });
+  (x * 2 + x * 3).backward();
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Hooks, CanBeRemovedAlsoFromInside) {
+  const Tensor x = leaf({1});
+  int first = 0, second = 0;
+  HookHandle handle, self;
+  handle = autograd::register_hook(x, [&](const Tensor&) { return ++first, Tensor(); });
+  self = autograd::register_hook(x, [&](const Tensor&) {
+    ++second;
+    self.remove();
+    return Tensor();
+  });
+  (x * 2).backward();
+  handle.remove();
+  handle.remove();
+  (x * 2).backward();
+  EXPECT_EQ(first, 1);
+  EXPECT_EQ(second, 1);
+}
+
+TEST(Hooks, HandlesOutliveTheTensor) {
+  HookHandle handle;
+  {
+    const Tensor x = leaf({1});
+    handle = autograd::register_hook(x, [](const Tensor& g) { return g; });
+  }
+  handle.remove();
+}
+
+TEST(Hooks, ChecksShapes) {
+  const Tensor x = leaf({1, 2});
+  autograd::register_hook(x, [](const Tensor&) { return ones({3}); });
+  EXPECT_ERROR(ShapeError, "[3], expected [2]", (x * 2).sum().backward());
+  EXPECT_ERROR(AutogradError, "does not require grad",
+               autograd::register_hook(ones({1}), [](const Tensor& g) { return g; }));
+}
+
+TEST(Hooks, RunAfterAccumulation) {
+  const Tensor x = leaf({1, 2});
+  std::vector<std::vector<double>> seen;
+  HookHandle handle = autograd::register_post_accumulate_grad_hook(x, [&](const Tensor& parameter) {
+    EXPECT_TRUE(parameter.is_same(x));
+    seen.push_back(parameter.grad().to_vector<double>());
+    if (seen.size() == 2) parameter.set_grad({});
+  });
+  (x * 2).sum().backward();
+  (x * 3 + x).sum().backward();
+  EXPECT_FALSE(x.grad().defined());
+  handle.remove();
+  x.sum().backward();
+  EXPECT_EQ(seen, (std::vector<std::vector<double>>{{2, 2}, {6, 6}}));
+  autograd::grad({x.sum()}, {x});
+  EXPECT_ERROR(AutogradError, "no leaf",
+               autograd::register_post_accumulate_grad_hook(x * 2, [](const Tensor&) {}));
+}
+
+TEST(GradBuffer, ReceivesGradients) {
+  const Tensor x = leaf({1, 2});
+  const Tensor bucket = full({6}, 9.0);
+  const Tensor buffer = bucket.view({3, 2})[1];
+  autograd::set_grad_buffer(x, buffer);
+  EXPECT_FALSE(x.grad().defined());
+  (x * 2).sum().backward();
+  (x * 3).sum().backward();
+  EXPECT_TRUE(x.grad().is_same(buffer));
+  expect_values(bucket, {9, 9, 5, 5, 9, 9});
+  x.set_grad({});
+  EXPECT_FALSE(x.grad().defined());
+  (x * 4).sum().backward();
+  expect_values(bucket, {9, 9, 4, 4, 9, 9});
+}
+
+TEST(GradBuffer, MustFit) {
+  const Tensor x = leaf({1, 2});
+  EXPECT_ERROR(ShapeError, "[3]", autograd::set_grad_buffer(x, ones({3})));
+  EXPECT_ERROR(DTypeError, "float64", autograd::set_grad_buffer(x, ones({2}, kFloat64)));
+  EXPECT_ERROR(AutogradError, "no leaf", autograd::set_grad_buffer(x * 2, ones({2})));
+}
+
+}  // namespace
+}  // namespace facula

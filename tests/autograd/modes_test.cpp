@@ -1,0 +1,60 @@
+#include <facula/autograd.h>
+
+#include "tests/support/expect.h"
+
+namespace facula {
+namespace {
+
+TEST(NoGradGuard, RecordsNothing) {
+  const Tensor x = leaf({1});
+  {
+    NoGradGuard no_grad;
+    EXPECT_FALSE(AutoGradMode::is_enabled());
+    EXPECT_FALSE((x * 2).requires_grad());
+    {
+      AutoGradMode again(true);
+      EXPECT_TRUE((x * 2).requires_grad());
+    }
+    EXPECT_FALSE((x * 2).requires_grad());
+  }
+  EXPECT_TRUE((x * 2).requires_grad());
+  {
+    AutoGradMode off(false);
+    EXPECT_FALSE((x * 2).requires_grad());
+  }
+  EXPECT_TRUE(AutoGradMode::is_enabled());
+}
+
+TEST(NoGradGuard, LeavesMayBeChangedInside) {
+  const Tensor x = leaf({1, 2});
+  {
+    NoGradGuard no_grad;
+    x.add_(1);
+  }
+  EXPECT_TRUE(x.requires_grad());
+  EXPECT_TRUE(x.is_leaf());
+  expect_values(x, {2, 3});
+  (x * x).sum().backward();
+  expect_values(x.grad(), {4, 6});
+}
+
+TEST(InferenceMode, ResultsStayOutsideOfGraphs) {
+  const Tensor x = leaf({1, 2});
+  Tensor made, computed;
+  {
+    InferenceMode inference;
+    AutoGradMode ignored(true);
+    made = ones({2});
+    computed = x * 2;
+    EXPECT_FALSE(computed.requires_grad());
+  }
+  EXPECT_ERROR(AutogradError, "InferenceMode", made.requires_grad_());
+  EXPECT_ERROR(AutogradError, "InferenceMode", x * computed);
+  EXPECT_ERROR(AutogradError, "InferenceMode", x * made);
+  // Where backward does not need their values they may be used.
+  (x + computed).sum().backward();
+  expect_values(x.grad(), {1, 1});
+}
+
+}  // namespace
+}  // namespace facula

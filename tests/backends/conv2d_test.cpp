@@ -1,0 +1,135 @@
+#include "tests/backends/kernel_check.h"
+
+#include "ops/schema/convolution.h"
+
+namespace facula {
+namespace {
+
+struct Problem {
+  Dims input, weight;
+  Dims stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};
+  std::int64_t groups = 1;
+
+  std::string str() const {
+    return fmt::format("input {} weight {} stride {} padding {} dilation {} groups {}", input, weight,
+                       stride, padding, dilation, groups);
+  }
+  Dims output() const {
+    return conv_shape("test", input, weight, {stride, padding, dilation, groups}).output_sizes();
+  }
+};
+
+Problem random_problem(Source& source) {
+  for (;;) {
+    Problem p;
+    p.groups = source.integer(0, 3) == 0 ? source.integer(2, 4) : 1;
+    const std::int64_t in = source.integer(1, 10), out = source.integer(1, 10);
+    p.input = {source.integer(1, 5), in * p.groups, source.integer(3, 14), source.integer(3, 14)};
+    p.weight = {out * p.groups, in, source.integer(1, 4), source.integer(1, 4)};
+    p.padding = {source.integer(0, 2), source.integer(0, 2)};
+    if (source.integer(0, 2) == 0) p.stride = {source.integer(1, 3), source.integer(1, 3)};
+    if (source.integer(0, 3) == 0) p.dilation = {source.integer(1, 2), source.integer(1, 2)};
+    bool fits = true;
+    for (int d = 0; d < 2; ++d) {
+      fits &= p.input[d + 2] + 2 * p.padding[d] >= p.dilation[d] * (p.weight[d + 2] - 1) + 1;
+    }
+    if (fits) return p;
+  }
+}
+
+/// The convolution and both its gradients, with the activations in one layout.
+Results all_three(const Problem& p, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                  const Tensor& grad) {
+  return {conv2d(x, weight, bias, p.stride, p.padding, p.dilation, p.groups),
+          conv2d_backward_input(grad, weight, p.input, p.stride, p.padding, p.dilation, p.groups),
+          conv2d_backward_weight(grad, x, {p.weight[2], p.weight[3]}, p.stride, p.padding,
+                                 p.dilation, p.groups)};
+}
+
+void check_problem(Source& source, const Problem& p, DType dtype, MemoryFormat format) {
+  const Tensor x = source.values(p.input, dtype, format);
+  const Tensor grad = source.values(p.output(), dtype, format);
+  const Tensor weight = source.values(p.weight, dtype, source.coin() ? format : kContiguous);
+  const Tensor bias = source.coin() ? source.values({p.weight[0]}, dtype) : Tensor();
+  expect_like_reference([&] { return all_three(p, x, weight, bias, grad); },
+                        dtype == kFloat64 ? 1e-12 : 1e-5, p.str());
+}
+
+TEST(Conv2d, RandomProblemsAgreeWithTheReference) {
+  Source source(1);
+  for (int i = 0; i < 300; ++i) {
+    check_problem(source, random_problem(source), i % 5 == 4 ? kFloat64 : kFloat32,
+                  i % 2 ? kChannelsLast : kContiguous);
+  }
+}
+
+// Batches that are not a multiple of the slices, and channels that are no multiple of a vector.
+const Problem kLarger[] = {
+    {{4, 3, 32, 32}, {6, 3, 5, 5}},
+    {{33, 6, 14, 14}, {16, 6, 5, 5}},
+    {{19, 3, 32, 32}, {64, 3, 3, 3}, {1, 1}, {1, 1}},
+    {{37, 64, 8, 8}, {64, 64, 3, 3}, {1, 1}, {1, 1}},
+    {{18, 64, 8, 8}, {128, 64, 3, 3}, {2, 2}, {1, 1}},
+    {{17, 64, 8, 8}, {128, 64, 1, 1}, {2, 2}},
+    {{9, 33, 17, 19}, {50, 33, 3, 2}, {1, 2}, {1, 0}},
+    {{17, 32, 16, 16}, {32, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 32},
+    {{2, 3, 64, 64}, {64, 3, 7, 7}, {2, 2}, {3, 3}},
+};
+
+TEST(Conv2d, ModelLayersAgreeWithTheReference) {
+  Source source(2);
+  for (const Problem& p : kLarger) {
+    for (MemoryFormat format : {kContiguous, kChannelsLast}) {
+      check_problem(source, p, kFloat32, format);
+    }
+  }
+}
+
+TEST(Conv2d, SameBitsOnAllThreads) {
+  Source source(3);
+  for (const Problem& p : kLarger) {
+    for (MemoryFormat format : {kContiguous, kChannelsLast}) {
+      const Tensor x = source.values(p.input, kFloat32, format);
+      const Tensor grad = source.values(p.output(), kFloat32, format);
+      const Tensor weight = source.values(p.weight);
+      const Tensor bias = source.values({p.weight[0]});
+      expect_same_bits_on_all_threads([&] { return all_three(p, x, weight, bias, grad); }, p.str());
+    }
+  }
+}
+
+TEST(Conv2d, ResultIsChannelsLastIfAnInputIs) {
+  Source source(4);
+  const Tensor x = source.values({2, 3, 5, 5}), weight = source.values({4, 3, 3, 3});
+  EXPECT_TRUE(conv2d(x, weight).is_contiguous());
+  EXPECT_TRUE(conv2d(x.contiguous(kChannelsLast), weight).is_contiguous(kChannelsLast));
+  EXPECT_TRUE(conv2d(x, weight.contiguous(kChannelsLast)).is_contiguous(kChannelsLast));
+  EXPECT_TRUE(conv2d_backward_input(conv2d(x.contiguous(kChannelsLast), weight), weight, x.sizes())
+                  .is_contiguous(kChannelsLast));
+}
+
+TEST(Conv2d, EmptyBatches) {
+  for (DType dtype : {kFloat32, kFloat64}) {
+    for (MemoryFormat format : {kContiguous, kChannelsLast}) {
+      const Tensor x = zeros({0, 3, 8, 8}, dtype).contiguous(format);
+      const Tensor weight = ones({4, 3, 3, 3}, dtype);
+      const Tensor y = conv2d(x, weight, ones({4}, dtype));
+      EXPECT_TRUE(y.sizes() == IntList({0, 4, 6, 6}));
+      EXPECT_TRUE(conv2d_backward_input(y, weight, x.sizes()).sizes() == x.sizes());
+      for (double value : conv2d_backward_weight(y, x, {3, 3}).to_vector<double>()) {
+        EXPECT_EQ(value, 0);
+      }
+    }
+  }
+}
+
+TEST(Conv2d, TransposeUndoesTheShape) {
+  Source source(5);
+  const Tensor x = source.values({2, 4, 5, 6}), weight = source.values({4, 3, 3, 3});
+  const Tensor up = conv_transpose2d(x, weight, {}, {2}, {1}, {1});
+  EXPECT_TRUE(up.sizes() == IntList({2, 3, 10, 12}));
+  EXPECT_TRUE(conv2d(up, weight, {}, {2}, {1}).sizes() == x.sizes());
+}
+
+}  // namespace
+}  // namespace facula

@@ -1,0 +1,111 @@
+// Comparing kernels with the double reference, and with themselves on other numbers of threads.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include <facula/ops.h>
+#include <facula/parallel.h>
+
+#include "base/check.h"
+#include "runtime/mode.h"
+
+namespace facula {
+
+/// Random problems and values, the same in every run.
+class Source {
+ public:
+  explicit Source(unsigned seed) : engine_(seed) {}
+
+  std::int64_t integer(std::int64_t low, std::int64_t high) {
+    return std::uniform_int_distribution<std::int64_t>(low, high)(engine_);
+  }
+  bool coin() { return integer(0, 1) == 1; }
+  Tensor values(IntList sizes, DType dtype = kFloat32, MemoryFormat format = kContiguous) {
+    std::normal_distribution<double> normal;
+    std::vector<double> list;
+    std::int64_t numel = 1;
+    for (std::int64_t size : sizes) numel *= size;
+    for (std::int64_t i = 0; i < numel; ++i) list.push_back(normal(engine_));
+    return tensor(list, sizes, dtype).contiguous(format);
+  }
+
+ private:
+  std::mt19937 engine_;
+};
+
+using Results = std::vector<Tensor>;
+
+/// Fails unless the values agree within `tolerance` times the largest expected magnitude.
+inline void expect_close(const Tensor& actual, const Tensor& expected, double tolerance,
+                         const std::string& what) {
+  ASSERT_TRUE(actual.sizes() == expected.sizes()) << what;
+  const auto a = actual.to_vector<double>(), b = expected.to_vector<double>();
+  double scale = 1e-30;
+  for (double x : b) {
+    if (std::isfinite(x)) scale = std::max(scale, std::fabs(x));
+  }
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (std::isnan(b[i]) ? !std::isnan(a[i]) : !(a[i] == b[i] || std::fabs(a[i] - b[i]) <= tolerance * scale)) {
+      FAIL() << what << ": element " << i << " is " << a[i] << ", expected " << b[i]
+             << " (largest " << scale << ")";
+    }
+  }
+}
+
+/// Runs `compute` with the usual kernels and with the reference.
+inline void expect_like_reference(const std::function<Results()>& compute, double tolerance,
+                                  const std::string& what) {
+  const Results actual = compute();
+  Results expected;
+  {
+    runtime::ModeGuard reference(runtime::kReference);
+    expected = compute();
+  }
+  ASSERT_EQ(actual.size(), expected.size());
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    expect_close(actual[i], expected[i], tolerance, what + ", result " + std::to_string(i));
+  }
+}
+
+/// Restores the number of threads.
+class ThreadsGuard {
+ public:
+  ~ThreadsGuard() { set_num_threads(before_); }
+
+ private:
+  int before_ = get_num_threads();
+};
+
+inline std::vector<char> bytes_of(const Tensor& tensor) {
+  std::vector<char> bytes(static_cast<std::size_t>(tensor.nbytes()));
+  const Tensor dense = tensor.contiguous();
+  if (!bytes.empty()) std::memcpy(bytes.data(), dense.raw_data(), bytes.size());
+  return bytes;
+}
+
+/// Runs `compute` on 1, 2, 3 and 8 threads; the results must have the same bits.
+inline void expect_same_bits_on_all_threads(const std::function<Results()>& compute,
+                                            const std::string& what) {
+  const ThreadsGuard restore;
+  std::vector<std::vector<char>> first;
+  for (int threads : {1, 2, 3, 8}) {
+    set_num_threads(threads);
+    const Results results = compute();
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      if (threads == 1) {
+        first.push_back(bytes_of(results[i]));
+      } else {
+        EXPECT_TRUE(bytes_of(results[i]) == first[i])
+            << what << ": result " << i << " on " << threads << " threads differs from 1 thread";
+      }
+    }
+  }
+}
+
+}  // namespace facula

@@ -1,0 +1,107 @@
+#include "tests/backends/kernel_check.h"
+
+namespace facula {
+namespace {
+
+/// A [rows, columns] matrix, dense, transposed, a part of a larger one, or with gaps everywhere.
+Tensor matrix(Source& source, std::int64_t rows, std::int64_t columns, DType dtype) {
+  switch (source.integer(0, 3)) {
+    case 0: return source.values({rows, columns}, dtype);
+    case 1: return source.values({columns, rows}, dtype).permute({1, 0});
+    case 2: {
+      const Tensor larger = source.values({rows + 2, columns + 3}, dtype);
+      return larger.index({Slice(1, rows + 1), Slice(2, columns + 2)});
+    }
+    default: {
+      const Tensor larger = source.values({rows, columns, 2}, dtype);
+      return larger.index({Slice(), Slice(), 1});
+    }
+  }
+}
+
+double tolerance(DType dtype, std::int64_t k) {
+  return (dtype == kFloat64 ? 1e-14 : 1e-6) * std::sqrt(static_cast<double>(k) + 1);
+}
+
+TEST(Matmul, RandomProblemsAgreeWithTheReference) {
+  Source source(1);
+  for (int i = 0; i < 300; ++i) {
+    const DType dtype = i % 3 == 2 ? kFloat64 : kFloat32;
+    const std::int64_t largest = i % 10 == 0 ? 300 : 70;
+    const std::int64_t m = source.integer(1, largest), n = source.integer(1, largest),
+                       k = source.integer(1, largest);
+    const Tensor a = matrix(source, m, k, dtype), b = matrix(source, k, n, dtype);
+    const std::string what = fmt::format("{}x{}x{} {}", m, n, k, name_of(dtype));
+    expect_like_reference([&] { return Results{mm(a, b)}; }, tolerance(dtype, k), "mm " + what);
+    const Tensor weight = b.permute({1, 0});
+    const Tensor bias = source.coin() ? source.values({n}, dtype) : Tensor();
+    expect_like_reference([&] { return Results{linear(a, weight, bias)}; }, tolerance(dtype, k),
+                          "linear " + what);
+  }
+}
+
+TEST(Matmul, RandomBatchesAgreeWithTheReference) {
+  Source source(2);
+  for (int i = 0; i < 60; ++i) {
+    const DType dtype = i % 3 == 2 ? kFloat64 : kFloat32;
+    const std::int64_t batch = source.integer(1, 9), m = source.integer(1, 40),
+                       n = source.integer(1, 40), k = source.integer(1, 40);
+    Tensor a = source.values({batch, m, k}, dtype), b = source.values({batch, k, n}, dtype);
+    if (source.coin()) a = source.values({batch, k, m}, dtype).permute({0, 2, 1});
+    if (source.coin()) b = source.values({k, batch, n}, dtype).permute({1, 0, 2});
+    if (source.coin()) b = source.values({1, k, n}, dtype).expand({batch, k, n});
+    expect_like_reference([&] { return Results{bmm(a, b)}; }, tolerance(dtype, k),
+                          fmt::format("bmm {}x{}x{}x{}", batch, m, n, k));
+  }
+}
+
+TEST(Matmul, LargeProblemsAgreeWithTheReference) {
+  Source source(3);
+  const std::int64_t sizes[][3] = {{128, 512, 784}, {512, 784, 128}, {64, 128, 2000}, {1, 700, 700},
+                                   {700, 1, 700},   {33, 1200, 129}, {500, 500, 600}};
+  for (const auto& [m, n, k] : sizes) {
+    for (DType dtype : {kFloat32, kFloat64}) {
+      const Tensor a = matrix(source, m, k, dtype), b = matrix(source, k, n, dtype);
+      expect_like_reference([&] { return Results{mm(a, b)}; }, tolerance(dtype, k),
+                            fmt::format("{}x{}x{}", m, n, k));
+    }
+  }
+}
+
+TEST(Matmul, SameBitsOnAllThreads) {
+  Source source(4);
+  for (DType dtype : {kFloat32, kFloat64}) {
+    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{32, 120, 400}, {128, 512, 784},
+                                  {300, 70, 1000}, {7, 900, 900}}) {
+      const Tensor a = source.values({m, k}, dtype), b = source.values({n, k}, dtype);
+      const Tensor bias = source.values({n}, dtype);
+      expect_same_bits_on_all_threads(
+          [&] { return Results{linear(a, b, bias), mm(a.permute({1, 0}).contiguous().permute({1, 0}),
+                                                      b.permute({1, 0}))}; },
+          fmt::format("{}x{}x{}", m, n, k));
+    }
+  }
+}
+
+TEST(Matmul, EmptyProblems) {
+  EXPECT_TRUE(mm(ones({0, 3}), ones({3, 4})).sizes() == IntList({0, 4}));
+  for (DType dtype : {kFloat32, kFloat64, kInt32}) {
+    const Tensor nothing = mm(ones({2, 0}, dtype), ones({0, 3}, dtype));
+    EXPECT_EQ(nothing.to_vector<double>(), std::vector<double>(6, 0.0));
+  }
+  const Tensor bias = tensor({1, 2, 3}, {3});
+  EXPECT_EQ(linear(ones({1, 0}), ones({3, 0}), bias).to_vector<double>(),
+            (std::vector<double>{1, 2, 3}));
+  EXPECT_TRUE(linear(ones({0, 5}), ones({3, 5}), bias).sizes() == IntList({0, 3}));
+  EXPECT_TRUE(bmm(ones({0, 2, 5}), ones({0, 5, 3})).sizes() == IntList({0, 2, 3}));
+}
+
+TEST(Matmul, IntegersAreExact) {
+  const Tensor big = full({2, 2}, std::int64_t{1} << 40);
+  const Tensor product = mm(big, tensor({1, 2, 3, 4}, {2, 2}, kInt64));
+  EXPECT_EQ(product.dtype(), kInt64);
+  EXPECT_EQ(product.to_vector<std::int64_t>()[0], std::int64_t{4} << 40);
+}
+
+}  // namespace
+}  // namespace facula

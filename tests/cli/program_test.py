@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""Runs the program `facula`: errors, JSON, a whole training run on a tiny generated data set.
+
+FACULA_BIN_DIR says where the program is.
+"""
+
+import gzip
+import json
+import os
+import pathlib
+import random
+import signal
+import struct
+import subprocess
+import tempfile
+import unittest
+
+PROGRAM = os.path.join(os.environ['FACULA_BIN_DIR'], 'facula')
+
+
+def run(*arguments, timeout=120):
+    return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True,
+                          timeout=timeout, check=False)
+
+
+def write_idx(path, dims, data):
+    content = struct.pack(f'>HBB{len(dims)}I', 0, 8, len(dims), *dims) + bytes(data)
+    path.write_bytes(gzip.compress(content) if path.suffix == '.gz' else content)
+
+
+def make_mnist(folder, train=96, test=32):
+    """Noise with one bright row, which tells the class."""
+    generator = random.Random(0)
+    for prefix, count in (('train', train), ('t10k', test)):
+        labels = [generator.randrange(10) for _ in range(count)]
+        pixels = bytearray(generator.randrange(60) for _ in range(count * 784))
+        for i, label in enumerate(labels):
+            start = i * 784 + (4 + 2 * label) * 28
+            pixels[start:start + 28] = bytes([250]) * 28
+        write_idx(folder / f'{prefix}-images-idx3-ubyte.gz', (count, 28, 28), pixels)
+        write_idx(folder / f'{prefix}-labels-idx1-ubyte', (count,), labels)
+
+
+def read_safetensors_header(path):
+    content = path.read_bytes()
+    (length,) = struct.unpack('<Q', content[:8])
+    return json.loads(content[8:8 + length])
+
+
+class ProgramTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.scratch.name)
+        make_mnist(cls.folder)
+        cls.data = f'mnist:{cls.folder}'
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def train_arguments(self, *more, out='run'):
+        return ['train', '--model', 'mlp', '--data', self.data, '--batch', 16,
+                '--out', self.folder / out, *more]
+
+    def expect_error(self, status, parts, *arguments):
+        done = run(*arguments)
+        self.assertEqual(done.returncode, status, done.stderr)
+        self.assertEqual(done.stdout, '')
+        last = done.stderr.strip().splitlines()[-1]
+        self.assertTrue(last.startswith('facula: '), last)
+        for part in parts:
+            self.assertIn(part, last)
+        return done
+
+    def expect_usage_error(self, parts, *arguments):
+        done = self.expect_error(2, parts, *arguments)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+
+    def one_json_line(self, *arguments):
+        done = run(*arguments)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        (line,) = done.stdout.splitlines()
+        return json.loads(line)
+
+
+class Usage(ProgramTest):
+    def test_help_and_version(self):
+        for words in (['--help'], ['--version'], ['train', '--help'], ['bench', '--help']):
+            done = run(*words)
+            self.assertEqual(done.returncode, 0)
+            self.assertTrue(done.stdout)
+            self.assertEqual(done.stderr, '')
+
+    def test_wrong_command_lines(self):
+        self.expect_usage_error(['subcommand'])
+        self.expect_usage_error(['bogus'], 'bogus')
+        self.expect_usage_error(['--model'], 'train', '--data', self.data)
+        self.expect_usage_error(['--lrr'], *self.train_arguments('--lrr', 1))
+        self.expect_usage_error(["'-1'"], *self.train_arguments('--lr', -1))
+        self.expect_usage_error(["'nan'"], *self.train_arguments('--lr', 'nan'))
+        self.expect_usage_error(["'1.5'"], *self.train_arguments('--val-split', 1.5))
+        self.expect_usage_error(['--epochs'], *self.train_arguments('--epochs', 0))
+        self.expect_usage_error(['sgdd', 'adamw'], *self.train_arguments('--optimizer', 'sgdd'))
+        self.expect_usage_error(['rotate', 'flip'], *self.train_arguments('--augment', 'rotate'))
+        self.expect_usage_error(['97', '96'], *self.train_arguments('--subset', 97))
+
+    def test_unknown_names_list_the_known(self):
+        self.expect_usage_error(['resnet99', 'resnet18-cifar', 'mnist-cnn'],
+                                'train', '--model', 'resnet99', '--data', self.data)
+        self.expect_usage_error(['imagenet:/x', 'mnist', 'cifar10'],
+                                'train', '--model', 'mlp', '--data', 'imagenet:/x')
+        self.expect_usage_error(['nothing', 'autograd-chain'], 'bench', 'nothing')
+        self.expect_usage_error(['f16', 'f32'], 'bench', 'net', '--dtype', 'f16')
+        self.expect_usage_error(['channel', 'resnet18-cifar'],
+                                'train', '--model', 'resnet18-cifar', '--data', self.data)
+
+    def test_missing_and_damaged_files(self):
+        self.expect_error(1, ['/nowhere', 'not a folder', 'train-images-idx3-ubyte'],
+                          'train', '--model', 'mlp', '--data', 'mnist:/nowhere')
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            make_mnist(folder, 4, 4)
+            write_idx(folder / 't10k-labels-idx1-ubyte', (4,), [1, 2, 77, 3])
+            self.expect_error(1, ['t10k-labels-idx1-ubyte', 'label 77'],
+                              'train', '--model', 'mlp', '--data', f'mnist:{folder}')
+        self.expect_error(1, ['/nowhere.safetensors'], 'eval', '--model', 'mlp', '--weights',
+                          '/nowhere.safetensors', '--data', self.data)
+        broken = self.folder / 'broken.safetensors'
+        broken.write_bytes(b'\xff' * 100)
+        self.expect_error(1, ['broken.safetensors'], 'eval', '--model', 'mlp', '--weights', broken,
+                          '--data', self.data)
+
+
+class Training(ProgramTest):
+    def test_a_run_and_its_files(self):
+        result = self.one_json_line(*self.train_arguments(
+            '--epochs', 3, '--val-split', 0.25, '--optimizer', 'adam', '--lr', 1e-3, '--schedule',
+            'onecycle', '--augment', 'flip', '--label-smoothing', 0.1, '--json'))
+        for key in ('train_loss', 'val_accuracy', 'test_accuracy', 'seconds', 'items_per_s'):
+            self.assertIsInstance(result[key], (int, float), key)
+        self.assertEqual(result['epochs'], 3)
+        lines = (self.folder / 'run/metrics.jsonl').read_text().splitlines()
+        metrics = [json.loads(line) for line in lines]
+        self.assertEqual([m['epoch'] for m in metrics], [1, 2, 3])
+        self.assertEqual(metrics[-1]['steps'], 3 * 5)  # 72 samples in batches of 16
+        self.assertLess(metrics[-1]['train_loss'], metrics[0]['train_loss'])
+        header = read_safetensors_header(self.folder / 'run/model.safetensors')
+        self.assertEqual(header['0.weight'], {**header['0.weight'], 'dtype': 'F32',
+                                              'shape': [512, 784]})
+
+        evaluated = self.one_json_line('eval', '--model', 'mlp', '--weights',
+                                       self.folder / 'run/model.safetensors', '--data', self.data,
+                                       '--json')
+        self.assertEqual(evaluated['samples'], 32)
+        self.assertAlmostEqual(evaluated['test_accuracy'], result['test_accuracy'])
+        self.assertAlmostEqual(evaluated['test_loss'], result['test_loss'], places=6)
+        self.expect_error(1, ['mnist-cnn'], 'eval', '--model', 'mnist-cnn', '--weights',
+                          self.folder / 'run/model.safetensors', '--data', self.data)
+
+    def test_plain_lines_off_a_terminal(self):
+        done = run(*self.train_arguments('--epochs', 2, out='plain'))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertTrue(lines[0].startswith('epoch 1/2  loss '), lines)
+        self.assertNotIn('\r', done.stdout)
+        self.assertNotIn('\x1b', done.stdout)
+
+    def test_equal_seeds_give_equal_weights(self):
+        files = []
+        for out, seed, threads in (('a', 5, 1), ('b', 5, 2), ('c', 6, 2)):
+            done = run(*self.train_arguments('--epochs', 1, '--seed', seed, '--threads', threads,
+                                             out=out))
+            self.assertEqual(done.returncode, 0, done.stderr)
+            files.append((self.folder / out / 'model.safetensors').read_bytes())
+        self.assertEqual(files[0], files[1])
+        self.assertNotEqual(files[1], files[2])
+
+    def test_a_loss_that_is_not_finite(self):
+        self.expect_error(1, ['the loss is', 'step', 'learning rate'],
+                          *self.train_arguments('--lr', 1e20, '--json', out='nan'))
+
+    def test_interrupt(self):
+        with subprocess.Popen([PROGRAM, *map(str, self.train_arguments(
+                '--epochs', 100000, '--json', out='interrupted'))], stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE, text=True) as process:
+            for line in process.stderr:
+                if line.startswith('epoch 2/'):
+                    break
+            process.send_signal(signal.SIGINT)
+            output, _ = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130)
+        self.assertTrue(json.loads(output)['interrupted'])
+        read_safetensors_header(self.folder / 'interrupted/model.safetensors')
+
+
+class Measuring(ProgramTest):
+    COMMON = {'work', 'mode', 'dtype', 'threads', 'isa', 'median_ms', 'min_ms', 'max_ms',
+              'items_per_s', 'gflops', 'percent_of_peak', 'peak_rss_mib', 'minor_faults_per_step',
+              'loss_first', 'loss_last', 'cpu_over_wall'}
+
+    def bench(self, *arguments):
+        result = self.one_json_line('bench', *arguments, '--seconds', 0.05, '--json')
+        self.assertLessEqual(self.COMMON, set(result))
+        self.assertLessEqual(result['min_ms'], result['median_ms'])
+        self.assertLessEqual(result['median_ms'], result['max_ms'])
+        self.assertGreater(result['median_ms'], 0)
+        return result
+
+    def test_a_model(self):
+        result = self.bench('net', '--batch', 4, '--threads', 1)
+        self.assertEqual((result['batch'], result['threads'], result['mode']), (4, 1, 'train'))
+        self.assertGreaterEqual(result['steps'], 20)
+        self.assertGreater(result['percent_of_peak'], 0)
+        self.assertNotEqual(result['loss_first'], result['loss_last'])
+        result = self.bench('mlp-sgd', '--infer')
+        self.assertEqual((result['batch'], result['mode']), (128, 'infer'))
+        self.assertIsNone(result['loss_first'])
+
+    def test_small_operations(self):
+        result = self.bench('eager-add')
+        self.assertAlmostEqual(result['median_ns'], result['median_ms'] * 1e6, delta=1e-3)
+        result = self.bench('autograd-chain')
+        self.assertGreater(result['forward_ns'], 0)
+        self.assertGreater(result['backward_ns'], 0)
+
+    def test_an_optimizer(self):
+        result = self.bench('adamw-step')
+        self.assertGreater(result['percent_of_bandwidth'], 0)
+        self.assertIsNone(result['gflops'])
+
+    def test_options_that_do_not_fit(self):
+        self.expect_usage_error(['eager-add'], 'bench', 'eager-add', '--batch', 3)
+        self.expect_usage_error(['--infer'], 'bench', 'net', '--infer', '--train')
+
+    def test_info(self):
+        result = self.one_json_line('info', '--json')
+        self.assertLessEqual({'version', 'cpu', 'isa', 'threads', 'fma_gflops', 'inplace_gb_s',
+                              'devices', 'libraries'}, set(result))
+        self.assertGreater(result['fma_gflops'], 0)
+
+
+if __name__ == '__main__':
+    unittest.main()

@@ -1,0 +1,70 @@
+#include <facula/state_dict.h>
+
+#include <gtest/gtest.h>
+
+#include <facula/error.h>
+
+namespace facula {
+namespace {
+
+TEST(StateDict, BuildsATreeFromDottedNames) {
+  StateDict state;
+  state.set("model.fc.weight", zeros({2, 3}));
+  state.set("model.fc.bias", zeros({3}));
+  state.set("epoch", 7);
+  state.set("model.best", 0.5);
+  state.set("note", "text");
+  state.set("raw", Bytes{1, 2});
+  state.set("done", true);
+  EXPECT_EQ(state.entries().size(), 5u);
+  EXPECT_EQ(state.dict("model.fc").entries().size(), 2u);
+  EXPECT_EQ(state.tensor("model.fc.weight").sizes(), IntList({2, 3}));
+  EXPECT_EQ(state.integer("epoch"), 7);
+  EXPECT_EQ(state.number("epoch"), 7.0);
+  EXPECT_EQ(state.number("model.best"), 0.5);
+  EXPECT_EQ(state.text("note"), "text");
+  EXPECT_TRUE(state.boolean("done"));
+  std::string names;
+  for (const auto& [name, value] : state.flat()) names += name + " ";
+  EXPECT_EQ(names, "model.fc.weight model.fc.bias model.best epoch note raw done ");
+}
+
+TEST(StateDict, ReplacesEntriesInPlaceAndCopiesDeeply) {
+  StateDict state;
+  state.set("a.x", 1);
+  state.set("b", 2);
+  StateDict copy = state;
+  copy.set("a.x", 5);
+  EXPECT_EQ(state.integer("a.x"), 1);
+  EXPECT_EQ(copy.integer("a.x"), 5);
+  EXPECT_EQ(copy.entries()[0].first, "a");
+  EXPECT_FALSE(state.contains("a.y"));
+  EXPECT_FALSE(state.contains("b.y"));
+}
+
+std::string message_of(const auto& function) {
+  try {
+    function();
+  } catch (const ValueError& error) {
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+TEST(StateDict, ErrorsNameTheEntry) {
+  StateDict state;
+  state.set("a.x", 1);
+  EXPECT_NE(message_of([&] { state.at("a.y"); }).find("no \"a.y\"; it has: a.x"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { state.tensor("a.x"); }).find("is an integer, expected a tensor"),
+            std::string::npos);
+  EXPECT_NE(message_of([&] { state.set("a.x.z", 1); }).find("\"x\" is an integer, not a tree"),
+            std::string::npos);
+  for (const char* name : {"", ".", "a.", ".a", "a..b"}) {
+    EXPECT_THROW(state.set(name, 1), ValueError) << name;
+    EXPECT_THROW(state.find(name), ValueError) << name;
+  }
+}
+
+}  // namespace
+}  // namespace facula

@@ -1,0 +1,82 @@
+// Equal bits for every number of threads and, compared by isa_bits_test.py, every instruction set.
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include <facula/parallel.h>
+
+#include "tests/ops/every_op.h"
+#include "tests/ops/large_examples.h"
+
+namespace facula::test {
+namespace {
+
+/// FNV-1a over dtype, shape and elements.
+std::uint64_t hash_of(const std::vector<Tensor>& tensors) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  auto mix = [&hash](const void* data, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; ++i) {
+      hash = (hash ^ static_cast<const unsigned char*>(data)[i]) * 0x100000001b3;
+    }
+  };
+  for (const Tensor& tensor : tensors) {
+    if (!tensor.defined()) continue;
+    const Tensor dense = tensor.detach().contiguous();
+    const DType dtype = dense.dtype();
+    mix(&dtype, sizeof(dtype));
+    mix(dense.sizes().data(), dense.sizes().size() * sizeof(std::int64_t));
+    mix(dense.raw_data(), static_cast<std::size_t>(dense.nbytes()));
+  }
+  return hash;
+}
+
+std::vector<Sample> examples_of(const ops::DynamicOp& op) {
+  std::vector<Sample> examples = samples_of(op);
+  for (Sample& large : large_samples_of(op)) examples.push_back(std::move(large));
+  return examples;
+}
+
+std::vector<std::uint64_t> hashes_of(const ops::DynamicOp& op) {
+  std::vector<std::uint64_t> hashes;
+  for (const Sample& sample : examples_of(op)) {
+    const Outcome outcome = run_with_gradients(op, sample);
+    std::vector<Tensor> tensors = outcome.results;
+    tensors.insert(tensors.end(), outcome.gradients.begin(), outcome.gradients.end());
+    hashes.push_back(hash_of(tensors));
+  }
+  return hashes;
+}
+
+class EveryBit : public OpTest {
+ protected:
+  ~EveryBit() override { set_num_threads(threads_); }
+
+ private:
+  int threads_ = get_num_threads();
+};
+
+TEST_P(EveryBit, IsTheSameForAnyNumberOfThreads) {
+  set_num_threads(1);
+  const std::vector<std::uint64_t> expected = hashes_of(op());
+  for (int threads : {2, 3, 8}) {
+    set_num_threads(threads);
+    EXPECT_EQ(hashes_of(op()), expected) << threads << " threads";
+  }
+}
+
+FACULA_FOR_EVERY_OP(EveryBit);
+
+TEST(OpBits, Write) {
+  const char* path = std::getenv("FACULA_OP_BITS");
+  if (!path) GTEST_SKIP() << "FACULA_OP_BITS, the file to write, is not set";
+  std::ofstream file(path);
+  for (const ops::DynamicOp* op : all_ops()) {
+    file << op->name;
+    for (std::uint64_t hash : hashes_of(*op)) file << ' ' << std::hex << hash;
+    file << '\n';
+  }
+  ASSERT_TRUE(file.flush());
+}
+
+}  // namespace
+}  // namespace facula::test

@@ -1,0 +1,143 @@
+// Tests of every op, made from its definition.
+#include "runtime/mode.h"
+#include "tests/ops/every_op.h"
+
+namespace facula::test {
+namespace {
+
+class EveryOp : public OpTest {};
+
+/// The call's results, or the message of the Error it threw.
+struct Attempt {
+  std::vector<Tensor> results;
+  std::string error;
+};
+
+Attempt attempt(const ops::DynamicOp& op, const Sample& sample) {
+  try {
+    return {run(op, sample), ""};
+  } catch (const Error& error) {
+    return {{}, error.what()};
+  }
+}
+
+TEST_P(EveryOp, HasSamples) {
+  EXPECT_FALSE(samples_of(op()).empty());
+  EXPECT_FALSE(failures_of(op()).empty());
+}
+
+TEST_P(EveryOp, AgreesWithTheDoubleReference) {
+  if (is_random(op())) GTEST_SKIP() << "the random stream of each dtype is its own";
+  for_each_sample([&](const Sample& sample) {
+    const std::vector<Tensor> single = run(op(), sample);
+    const Sample wide = mapped(sample, to_dtype(kFloat64));
+    const std::vector<Tensor> exact = run(op(), wide);
+    std::vector<Tensor> reference;
+    {
+      runtime::ModeGuard mode(runtime::kReference);
+      reference = run(op(), wide);
+    }
+    expect_close(exact, reference, 1e-11);
+    if (!returns_view(op())) expect_close(single, reference, 2e-5);
+  });
+}
+
+TEST_P(EveryOp, AcceptsOrRefusesEachDtypeAlikeInTheReference) {
+  for (int type = 0; type < kDTypeCount; ++type) {
+    const auto dtype = static_cast<DType>(type);
+    SCOPED_TRACE(name_of(dtype));
+    for_each_sample([&](const Sample& sample) {
+      const Sample converted = mapped(sample, to_dtype(dtype));
+      const Attempt ours = attempt(op(), converted);
+      runtime::ModeGuard mode(runtime::kReference);
+      const Attempt reference = attempt(op(), converted);
+      EXPECT_EQ(ours.error, reference.error);
+      ASSERT_EQ(ours.results.size(), reference.results.size());
+      for (std::size_t i = 0; i < ours.results.size(); ++i) {
+        EXPECT_EQ(ours.results[i].dtype(), reference.results[i].dtype());
+        const bool rounds = ours.results[i].is_floating_point();
+        expect_close(ours.results[i], reference.results[i], rounds ? 2e-5 : 0);
+      }
+    });
+  }
+}
+
+TEST_P(EveryOp, TakesTensorsOfAnyLayout) {
+  const std::pair<const char*, TensorMap> layouts[] = {
+      {"strided", strided},
+      {"channels_last", [](const Tensor& t) { return t.dim() == 4 ? t.to(kChannelsLast) : t; }}};
+  for (const auto& [name, layout] : layouts) {
+    SCOPED_TRACE(name);
+    for_each_sample([&](const Sample& sample) {
+      const Outcome expected = run_with_gradients(op(), sample);
+      try {
+        const Outcome outcome = run_with_gradients(op(), mapped(sample, layout));
+        expect_close(outcome.results, expected.results, 1e-5);
+        expect_close(outcome.gradients, expected.gradients, 1e-5);
+      } catch (const ShapeError& error) {
+        EXPECT_TRUE(returns_view(op())) << "only views may depend on the layout: " << error.what();
+      }
+    });
+  }
+}
+
+TEST_P(EveryOp, SurvivesEmptyInputs) {
+  for_each_sample([&](const Sample& sample) {
+    for (int d = 0; d < kMaxDims; ++d) {
+      bool changed = false;
+      const Sample smaller = mapped(sample, [&](const Tensor& t) {
+        if (t.dim() <= d) return t;
+        changed = true;
+        Dims sizes = t.sizes();
+        sizes[d] = 0;
+        return empty(sizes, t.dtype());
+      });
+      if (!changed) break;
+      try {
+        run_with_gradients(op(), smaller);
+      } catch (const Error&) {
+        // Refusing is fine; crashing is not.
+      }
+    }
+  });
+}
+
+TEST_P(EveryOp, GivesEqualShapesOnTheNullDevice) {
+  for_each_sample([&](const Sample& sample) {
+    const std::vector<Tensor> expected = run(op(), sample);
+    const std::vector<Tensor> results =
+        run(op(), mapped(sample, [](const Tensor& t) { return t.to(kNull); }));
+    ASSERT_EQ(results.size(), expected.size());
+    for (std::size_t i = 0; i < results.size(); ++i) {
+      EXPECT_TRUE(results[i].device().is_null());
+      EXPECT_EQ(results[i].sizes().vec(), expected[i].sizes().vec());
+      EXPECT_EQ(results[i].strides().vec(), expected[i].strides().vec());
+      EXPECT_EQ(results[i].dtype(), expected[i].dtype());
+    }
+  });
+}
+
+TEST_P(EveryOp, CountsBeyondTwoToThe31st) {
+  if (!takes_any_shape(op())) GTEST_SKIP() << "its inputs' shapes depend on each other";
+  constexpr std::int64_t kSide = 70'000;
+  const Sample huge = mapped(samples_of(op()).at(1), [&](const Tensor& t) {
+    return empty({kSide, kSide}, {t.dtype(), kNull});
+  });
+  const Tensor result = run(op(), huge).at(0);
+  if (op().define().elementwise) {
+    EXPECT_EQ(result.numel(), kSide * kSide);
+  }
+}
+
+TEST_P(EveryOp, ExplainsWhatItRefuses) {
+  int index = 0;
+  for (const ErrorSamples::Failure& failure : failures_of(op())) {
+    SCOPED_TRACE(testing::Message() << op().name << ", error sample " << index++);
+    EXPECT_ERROR(Error, failure.message, run(op(), failure.sample));
+  }
+}
+
+FACULA_FOR_EVERY_OP(EveryOp);
+
+}  // namespace
+}  // namespace facula::test

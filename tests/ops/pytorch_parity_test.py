@@ -1,0 +1,262 @@
+#!/usr/bin/env python3
+"""Every op agrees with PyTorch: results, dtypes and gradients on the op's own samples.
+
+test_ops writes all sample calls into a file; this script repeats them with torch and compares. An op
+is looked up as torch.<name>, torch.nn.functional.<name>, torch.Tensor.<name> or torch.ops.aten.<name>
+unless CALLS says otherwise. Ops without counterpart stand in NO_COUNTERPART with the reason; an op
+that is in neither place fails the test.
+"""
+
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+try:
+    import torch
+    import torch.nn.functional as F
+except ImportError:
+    print('PyTorch is not installed')
+    sys.exit(77)
+
+aten = torch.ops.aten
+
+
+def reduced(function):
+    """For functions of torch that take one dimension: applies them to several, or to all."""
+    def call(x, dim=(), keepdim=False):
+        dims = sorted((d % max(x.dim(), 1) for d in dim), reverse=True) or range(x.dim())[::-1]
+        for d in dims:
+            x = function(x, d, True)
+        return x if keepdim else squeezed(x, dims)
+    return call
+
+
+def squeezed(x, dims):
+    for d in sorted(dims, reverse=True):
+        x = x.squeeze(d)
+    return x
+
+
+def all_dims(x, dim):
+    return tuple(dim) or tuple(range(x.dim()))
+
+
+CALLS = {
+    'all': reduced(torch.all),
+    'any': reduced(torch.any),
+    'atan2': torch.atan2,
+    'prod': reduced(torch.prod),
+    'clamp_backward': lambda grad, x, low=None, high=None: grad * (
+        (torch.ones_like(x, dtype=torch.bool) if low is None else x >= low)
+        & (torch.ones_like(x, dtype=torch.bool) if high is None else x <= high)),
+    'constant_pad': lambda x, pad, value=0.0: F.pad(x, pad, 'constant', value),
+    'cross_entropy_loss': lambda x, target, weight=None, reduction='mean', ignore_index=-100,
+    label_smoothing=0.0: F.cross_entropy(x, target, weight, reduction=reduction,
+                                         ignore_index=ignore_index,
+                                         label_smoothing=label_smoothing),
+    'dropout': lambda x, p=0.5, training=True: F.dropout(x, p, training),
+    'elu': lambda x, alpha=1.0, scale=1.0, input_scale=1.0: aten.elu(x, alpha, scale, input_scale),
+    'elu_backward': lambda grad, x, alpha, scale, input_scale: aten.elu_backward(
+        grad, alpha, scale, input_scale, False, x),
+    'expand': lambda x, size: x.expand(size),
+    'gelu_erf': F.gelu,
+    'gelu_tanh': lambda x: F.gelu(x, approximate='tanh'),
+    'gelu_erf_backward': lambda grad, x: aten.gelu_backward(grad, x),
+    'gelu_tanh_backward': lambda grad, x: aten.gelu_backward(grad, x, approximate='tanh'),
+    'index_add': lambda x, dim, index, source, alpha=1.0: torch.index_add(
+        x, dim, index, source, alpha=alpha),
+    'l2_norm': lambda x, dim=(), keepdim=False: torch.linalg.vector_norm(
+        x, 2, all_dims(x, dim), keepdim),
+    'leaky_relu_backward': lambda grad, x, slope: aten.leaky_relu_backward(grad, x, slope, False),
+    'linear': F.linear,
+    'logsumexp': lambda x, dim, keepdim=False: torch.logsumexp(x, all_dims(x, dim), keepdim),
+    'norm': lambda x, p=2.0, dim=(), keepdim=False: torch.linalg.vector_norm(
+        x, p, all_dims(x, dim), keepdim),
+    'one_hot': F.one_hot,
+    'relu_backward': lambda grad, output: aten.threshold_backward(grad, output, 0),
+    'repeat': lambda x, repeats: x.repeat(repeats),
+    'reshape_as': lambda x, other: x.reshape_as(other),
+    'scatter': lambda x, dim, index, src: torch.scatter(x, dim, index, src),
+    'slice': lambda x, dim=0, start=None, end=None, step=1: aten.slice(x, dim, start, end, step),
+    'slice_backward': lambda grad, sizes, dim, start, end, step: aten.slice_scatter(
+        torch.zeros(sizes), grad, dim, start, end, step),
+    'softplus_backward': lambda grad, x, beta, threshold: aten.softplus_backward(
+        grad, x, beta, threshold),
+    'squeeze': lambda x, dim=(): squeezed(x, [d % max(x.dim(), 1) for d in dim]) if dim else
+    x.squeeze(),
+    'std': lambda x, dim=(), correction=1, keepdim=False: torch.std(
+        x, all_dims(x, dim), correction=correction, keepdim=keepdim),
+    'var': lambda x, dim=(), correction=1, keepdim=False: torch.var(
+        x, all_dims(x, dim), correction=correction, keepdim=keepdim),
+    'sum_to_size': lambda x, size: x.sum_to_size(size),
+    't': torch.t,
+    'tile': lambda x, dims: x.tile(dims),
+    'to_copy': lambda x, dtype=None, memory_format='preserve': x.to(
+        dtype or x.dtype, copy=True, memory_format=getattr(torch, {
+            'contiguous': 'contiguous_format', 'channels_last': 'channels_last',
+            'preserve': 'preserve_format'}[memory_format])),
+    'unflatten': lambda x, dim, sizes: x.unflatten(dim, sizes),
+    'view': lambda x, size: x.view(size),
+    'view_as': lambda x, other: x.view_as(other),
+    'write_': lambda destination, source: destination.detach().clone().copy_(source),
+}
+
+NO_COUNTERPART = {
+    'adam_step_': 'optimizer steps are compared with torch.optim in tests/optim',
+    'sgd_step_': 'optimizer steps are compared with torch.optim in tests/optim',
+    'philox_dropout': 'another random stream than PyTorch on the CPU',
+    'philox_random': 'another random stream than PyTorch on the CPU',
+}
+
+DTYPES = {'F32': torch.float32, 'F64': torch.float64, 'I32': torch.int32, 'I64': torch.int64,
+          'U8': torch.uint8, 'BOOL': torch.bool, 'F16': torch.float16, 'BF16': torch.bfloat16,
+          'I8': torch.int8, 'I16': torch.int16}
+
+
+class Dump:
+    """Reads the safetensors file that test_ops has written."""
+
+    def __init__(self, path):
+        data = bytearray(path.read_bytes())
+        length = struct.unpack_from('<Q', data)[0]
+        self.header = json.loads(data[8:8 + length])
+        self.metadata = self.header.pop('__metadata__')
+        self.data, self.start = data, 8 + length
+
+    def tensor(self, name):
+        entry = self.header[name]
+        begin, end = entry['data_offsets']
+        if begin == end:
+            return torch.empty(entry['shape'], dtype=DTYPES[entry['dtype']])
+        values = torch.frombuffer(self.data, dtype=torch.uint8, offset=self.start + begin,
+                                  count=end - begin).clone()
+        return values.view(DTYPES[entry['dtype']]).reshape(entry['shape'])
+
+    def value(self, text):
+        if isinstance(text, list):
+            return [self.value(entry) for entry in text]
+        if not isinstance(text, dict):
+            return text
+        if 'tensor' in text:
+            return self.tensor(text['tensor'])
+        return float(text['float']) if 'float' in text else getattr(torch, text['dtype'])
+
+
+def find(name):
+    if name in CALLS:
+        return CALLS[name]
+    for module in (torch, F, torch.Tensor, aten):
+        if hasattr(module, name):
+            return getattr(module, name)
+    return None
+
+
+def as_list(results):
+    return list(results) if isinstance(results, (tuple, list)) else [results]
+
+
+def seed_gradient(like):
+    values = torch.tensor([1 + i % 13 / 8 for i in range(like.numel())], dtype=torch.float64)
+    return values.to(like.dtype).reshape(like.shape)
+
+
+def difference(ours, theirs, what):
+    if theirs is None or ours is None:
+        present = theirs if ours is None else ours
+        if present is not None and bool((present != 0).any()):
+            return f'{what}: only one side has one'
+        return None
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return (f'{what}: {ours.dtype} {list(ours.shape)}, PyTorch has {theirs.dtype} '
+                f'{list(theirs.shape)}')
+    if ours.numel() and not torch.allclose(ours.double(), theirs.double(), rtol=1e-4, atol=2e-5,
+                                           equal_nan=True):
+        worst = (ours.double() - theirs.double()).abs().max()
+        return f'{what}: differs by up to {worst:.3g}'
+    return None
+
+
+def compare(function, call, dump):
+    """The first difference of one call, or None."""
+    arguments = dump.value(call['arguments'])
+    leaves = []
+
+    def prepare(value):
+        if isinstance(value, list):
+            return [prepare(entry) for entry in value]
+        if isinstance(value, torch.Tensor) and call['differentiable'] and value.is_floating_point():
+            leaves.append(value.requires_grad_())
+        return value
+    arguments = prepare(arguments)
+    theirs = as_list(function(*arguments))
+    ours = dump.value(call['results'])
+    if len(ours) != len(theirs):
+        return f'{len(ours)} results, PyTorch has {len(theirs)}'
+    for i, (a, b) in enumerate(zip(ours, theirs)):
+        found = difference(a, b.detach(), f'result {i}')
+        if found:
+            return found
+    outputs = [t for t in theirs if t.requires_grad]
+    if not call['differentiable'] or not outputs:
+        return None
+    gradients = torch.autograd.grad(outputs, leaves, [seed_gradient(t) for t in outputs],
+                                    allow_unused=True)
+    for i, (a, b) in enumerate(zip(dump.value(call['gradients']), gradients)):
+        found = difference(a, b, f'gradient {i}')
+        if found:
+            return found
+    return None
+
+
+def main():
+    program = pathlib.Path(os.environ['FACULA_BIN_DIR']) / 'test_ops'
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / 'ops'
+        result = subprocess.run([program, '--gtest_filter=OpDump.Write'],
+                                env=dict(os.environ, FACULA_OP_DUMP=str(path)),
+                                capture_output=True, text=True)
+        if result.returncode:
+            sys.exit(f'test_ops failed\n{result.stdout}{result.stderr}')
+        dump = Dump(path)
+    names = sorted(name for name in dump.metadata if '/' not in name)
+    failures, compared, calls, gradients = [], 0, 0, 0
+    for name in names:
+        if name in NO_COUNTERPART:
+            continue
+        function = find(name)
+        if function is None:
+            failures.append(f'{name}: torch has no such function; add it to CALLS or, with the '
+                            'reason, to NO_COUNTERPART')
+            continue
+        compared += 1
+        for index in range(len(dump.metadata)):
+            key = f'{name}/{index}'
+            if key not in dump.metadata:
+                break
+            call = json.loads(dump.metadata[key])
+            calls += 1
+            gradients += call['differentiable']
+            try:
+                found = compare(function, call, dump)
+            except Exception as error:  # whatever torch throws belongs into the list
+                found = f'torch failed: {type(error).__name__}: {error}'.splitlines()[0]
+            if found:
+                failures.append(f'{key}: {found}')
+    for name in sorted(set(CALLS) | set(NO_COUNTERPART)):
+        if name not in names:
+            print(f'note: {name} is listed here, but there is no such op')
+    for failure in failures:
+        print(failure)
+    print(f'{compared} of {len(names)} ops compared with torch {torch.__version__}: {calls} calls, '
+          f'{gradients} with gradients; {len(set(names) & set(NO_COUNTERPART))} have no counterpart')
+    for name in sorted(set(names) & set(NO_COUNTERPART)):
+        print(f'  {name}: {NO_COUNTERPART[name]}')
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == '__main__':
+    main()

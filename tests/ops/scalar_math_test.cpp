@@ -1,0 +1,258 @@
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "ops/schema/scalar.h"
+#include "tests/ops/float_functions.h"
+
+namespace facula {
+namespace {
+
+using testing::kUnary;
+using testing::ulp_error;
+using testing::Unary;
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kMax = std::numeric_limits<float>::max();
+constexpr float kTiny = std::numeric_limits<float>::denorm_min();
+constexpr double kMaxUlp = 2;
+
+/// Equal bits, all NaN being one.
+bool same(float a, float b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) ||
+         (std::isnan(a) && std::isnan(b));
+}
+
+/// Every 4229th bit pattern, and 2000 neighbours of the arguments where a formula or the range
+/// ends.
+std::vector<float> arguments() {
+  std::vector<float> values;
+  for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += 4229) {
+    values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+  }
+  for (const float edge :
+       {0.0f,       1.0f,    2.0f,       0.25f,      0.35f,      0.5f,     0.625f,
+        0.7071068f, 0.925f,  1.4142135f, 1.5707964f, 3.1415927f, 4.0f,     9.0f,
+        10.2f,      17.3f,   24.0f,      3.4475179f, 6.237699f,  88.72f,   89.4f,
+        87.33f,     103.97f, 126.0f,     128.0f,     149.0f,     0x1p-24f, 0x1p23f,
+        0x1p53f,    0x1p81f, 1e5f,       0x1p-126f,  kMax}) {
+    const int32_t center = std::bit_cast<int32_t>(edge);
+    for (int32_t offset = -1000; offset <= 1000; ++offset) {
+      const uint32_t bits = static_cast<uint32_t>(center) + static_cast<uint32_t>(offset);
+      values.push_back(std::bit_cast<float>(bits));
+      values.push_back(std::bit_cast<float>(bits ^ 0x80000000u));
+    }
+  }
+  return values;
+}
+
+std::vector<float> evaluate(const Unary& f, const std::vector<float>& in) {
+  std::vector<float> out(in.size());
+  f.loop(in.data(), out.data(), static_cast<int>(in.size()));
+  return out;
+}
+
+const Unary& find(const std::string& name) {
+  for (const Unary& f : kUnary) {
+    if (name == f.name) return f;
+  }
+  throw std::out_of_range("no function " + name);
+}
+
+TEST(ScalarMath, UnaryFunctionsAreWithinTwoUlp) {
+  const std::vector<float> in = arguments();
+  for (const Unary& f : kUnary) {
+    const std::vector<float> out = evaluate(f, in);
+    double worst = 0;
+    float at = 0;
+    for (size_t i = 0; i < in.size(); ++i) {
+      const double error = ulp_error(out[i], f.reference(in[i]));
+      if (error > worst) {
+        worst = error;
+        at = in[i];
+      }
+    }
+    EXPECT_LE(worst, kMaxUlp) << f.name << " at " << at << " = " << std::hexfloat << at;
+  }
+}
+
+TEST(ScalarMath, LoopsAndSingleCallsGiveTheSameBits) {
+  std::vector<float> in = arguments();
+  in.resize(100'003);  // leaves a tail behind every vector width
+  for (const Unary& f : kUnary) {
+    const std::vector<float> out = evaluate(f, in);
+    int different = 0;
+    for (size_t i = 0; i < in.size(); ++i) {
+      float one = 0;
+      f.loop(&in[i], &one, 1);
+      different += !same(one, out[i]);
+    }
+    EXPECT_EQ(different, 0) << f.name;
+  }
+}
+
+struct SpecialValue {
+  const char* name;
+  float x, want;
+};
+
+class SpecialValues : public ::testing::TestWithParam<SpecialValue> {};
+
+TEST_P(SpecialValues, AreExact) {
+  const auto& [name, x, want] = GetParam();
+  const float got = evaluate(find(name), {x})[0];
+  EXPECT_TRUE(same(got, want)) << name << "(" << x << ") is " << got << ", not " << want;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, SpecialValues,
+    ::testing::Values(SpecialValue{"exp", -kInf, 0}, SpecialValue{"exp", kInf, kInf},
+                      SpecialValue{"exp", -0.0f, 1}, SpecialValue{"exp", -104, 0},
+                      SpecialValue{"exp", 88.73f, kInf}, SpecialValue{"exp", -103.9f, kTiny},
+                      SpecialValue{"exp2", -149, kTiny}, SpecialValue{"exp2", 127, 0x1p127f},
+                      SpecialValue{"exp2", 128, kInf}, SpecialValue{"expm1", -0.0f, -0.0f},
+                      SpecialValue{"expm1", -kInf, -1}, SpecialValue{"expm1", kTiny, kTiny},
+                      SpecialValue{"log", 0, -kInf}, SpecialValue{"log", -0.0f, -kInf},
+                      SpecialValue{"log", -1, kNan}, SpecialValue{"log", kInf, kInf},
+                      SpecialValue{"log", 1, 0}, SpecialValue{"log", -kInf, kNan},
+                      SpecialValue{"log2", kTiny, -149}, SpecialValue{"log2", 0x1p100f, 100},
+                      SpecialValue{"log10", 1000, 3}, SpecialValue{"log1p", -1, -kInf},
+                      SpecialValue{"log1p", -0.0f, -0.0f}, SpecialValue{"log1p", -1.5f, kNan},
+                      SpecialValue{"log1p", kMax, 88.722839f}, SpecialValue{"log1p", kInf, kInf},
+                      SpecialValue{"sigmoid", 0, 0.5f}, SpecialValue{"sigmoid", -kInf, 0},
+                      SpecialValue{"sigmoid", kInf, 1}, SpecialValue{"tanh", -0.0f, -0.0f},
+                      SpecialValue{"tanh", -kInf, -1}, SpecialValue{"tanh", kInf, 1},
+                      SpecialValue{"erf", -0.0f, -0.0f}, SpecialValue{"erf", -kInf, -1},
+                      SpecialValue{"erfc", kInf, 0}, SpecialValue{"erfc", -kInf, 2},
+                      SpecialValue{"sin", -0.0f, -0.0f}, SpecialValue{"sin", kInf, kNan},
+                      SpecialValue{"cos", 0, 1}, SpecialValue{"cos", -kInf, kNan},
+                      SpecialValue{"tan", -0.0f, -0.0f}, SpecialValue{"tan", kInf, kNan},
+                      SpecialValue{"atan", -0.0f, -0.0f}, SpecialValue{"atan", kInf, 1.57079637f},
+                      SpecialValue{"sinh", -kInf, -kInf}, SpecialValue{"cosh", -kInf, kInf},
+                      SpecialValue{"sqrt", -0.0f, -0.0f}, SpecialValue{"sqrt", -1, kNan},
+                      SpecialValue{"rsqrt", 0, kInf}, SpecialValue{"round", 2.5f, 2},
+                      SpecialValue{"round", -0.5f, -0.0f},
+                      SpecialValue{"round", 8388607.5f, 8388608}, SpecialValue{"floor", -0.5f, -1},
+                      SpecialValue{"ceil", -0.5f, -0.0f}, SpecialValue{"trunc", -1.5f, -1}));
+
+TEST(ScalarMath, NanPropagates) {
+  for (const Unary& f : kUnary) EXPECT_TRUE(std::isnan(evaluate(f, {kNan})[0])) << f.name;
+}
+
+TEST(ScalarMath, PowHasTheSpecialValuesOfC) {
+  const float values[] = {0.0f,   -0.0f, 1,     -1,       2,        -2,         0.5f, -0.5f,
+                          3,      -3,    1.5f,  -2.5f,    kInf,     -kInf,      kNan, kTiny,
+                          -kTiny, kMax,  -kMax, 16777215, 16777216, 8388607.5f, 1e30f};
+  for (const float a : values) {
+    for (const float b : values) {
+      const float got = scalar::pow(a, b), want = std::pow(a, b);
+      EXPECT_LE(ulp_error(got, want), 1)
+          << "pow(" << a << ", " << b << ") is " << got << ", not " << want;
+    }
+  }
+}
+
+TEST(ScalarMath, PowIsWithinTwoUlp) {
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> base(-30, 30), power(-150, 128);
+  for (int i = 0; i < 1'000'000; ++i) {
+    const float a = static_cast<float>(std::exp2(base(random) * (i % 2 == 0 ? 1 : 1e-5)));
+    const float b = static_cast<float>(power(random) / std::log2(double{a}));
+    ASSERT_LE(ulp_error(scalar::pow(a, b), std::pow(double{a}, double{b})), kMaxUlp)
+        << a << " to the power " << b;
+  }
+}
+
+TEST(ScalarMath, FmaRoundsOnce) {
+  std::mt19937 random(2);
+  const auto any = [&] { return std::bit_cast<float>(static_cast<uint32_t>(random())); };
+  for (int i = 0; i < 300'000; ++i) {
+    const float a = any(), b = any(), product = a * b;
+    // Addends of any size, nearly cancelling, and half an ulp away from a tie.
+    for (const float c : {any(), -product, std::ldexp(product, 24), std::ldexp(product, -25)}) {
+      ASSERT_TRUE(same(scalar::fma(a, b, c), std::fma(a, b, c))) << a << " * " << b << " + " << c;
+    }
+  }
+}
+
+TEST(ScalarMath, MinAndMaxPropagateNan) {
+  for (const float x : {1.0f, -kInf, kInf}) {
+    EXPECT_TRUE(std::isnan(scalar::min(kNan, x)) && std::isnan(scalar::min(x, kNan)));
+    EXPECT_TRUE(std::isnan(scalar::max(kNan, x)) && std::isnan(scalar::max(x, kNan)));
+  }
+  EXPECT_EQ(scalar::min(1.0f, 2.0f), 1.0f);
+  EXPECT_EQ(scalar::max(1.0, 2.0), 2.0);
+  EXPECT_EQ(scalar::min<int64_t>(-1, 2), -1);
+}
+
+TEST(ScalarMath, RemainderAndFloorDivideFollowPyTorch) {
+  using scalar::floor_divide;
+  using scalar::remainder;
+  EXPECT_EQ(remainder(5.0f, -3.0f), -1.0f);
+  EXPECT_EQ(remainder(-5.0, 3.0), 1.0);
+  EXPECT_EQ(remainder(5.0f, kInf), 5.0f);
+  EXPECT_EQ(remainder(-5.0f, kInf), kInf);
+  EXPECT_TRUE(std::isnan(remainder(1.0f, 0.0f)));
+  EXPECT_EQ(remainder(1e30f, 7.0f), std::fmod(1e30f, 7.0f));
+  EXPECT_EQ(floor_divide(5.0f, -3.0f), -2.0f);
+  EXPECT_EQ(floor_divide(-1.0f, kInf), -1.0f);
+  EXPECT_EQ(floor_divide(1.0f, 0.0f), kInf);
+  EXPECT_EQ(floor_divide(1.0f, 0.1f), 9.0f);  // 0.1f is above 1/10
+  EXPECT_TRUE(std::signbit(floor_divide(-0.0f, 3.0f)));
+}
+
+TEST(ScalarMath, IntegerDivisionNeverTraps) {
+  constexpr int64_t kLowest = std::numeric_limits<int64_t>::min();
+  EXPECT_EQ(scalar::floor_divide<int64_t>(-7, 2), -4);
+  EXPECT_EQ(scalar::remainder<int64_t>(-7, 2), 1);
+  EXPECT_EQ(scalar::fmod<int64_t>(-7, 2), -1);
+  EXPECT_EQ(scalar::floor_divide<int64_t>(7, 0), 0);
+  EXPECT_EQ(scalar::remainder<int64_t>(7, 0), 0);
+  EXPECT_EQ(scalar::floor_divide<int64_t>(kLowest, -1), kLowest);
+  EXPECT_EQ(scalar::remainder<int64_t>(kLowest, -1), 0);
+  EXPECT_EQ(scalar::floor_divide<uint8_t>(250, 255), 0);
+  EXPECT_EQ(scalar::remainder<uint8_t>(250, 200), 50);
+  EXPECT_EQ(scalar::floor_divide<int32_t>(7, -2), -4);
+  EXPECT_EQ(scalar::remainder<int32_t>(7, -2), -1);
+}
+
+TEST(ScalarMath, IntegersHaveTheRestOfTheVocabulary) {
+  EXPECT_EQ(scalar::pow<int64_t>(-3, 5), -243);
+  EXPECT_EQ(scalar::pow<int64_t>(2, -1), 0);
+  EXPECT_EQ(scalar::pow<int64_t>(-1, -3), -1);
+  EXPECT_EQ(scalar::pow<uint8_t>(2, 8), 0);
+  EXPECT_EQ(scalar::abs<int64_t>(-5), 5);
+  EXPECT_EQ(scalar::sign<int32_t>(-5), -1);
+  EXPECT_EQ(scalar::sign<uint8_t>(5), 1);
+  EXPECT_EQ(scalar::round<int64_t>(5), 5);
+  EXPECT_FALSE(scalar::isnan(5));
+  EXPECT_TRUE(scalar::select(true, true, false));
+}
+
+TEST(ScalarMath, ConstantsOfIntegersSaturate) {
+  EXPECT_EQ(scalar::K<uint8_t>(-1), 0);
+  EXPECT_EQ(scalar::K<uint8_t>(300), 255);
+  EXPECT_EQ(scalar::K<int64_t>(1e30), std::numeric_limits<int64_t>::max());
+  EXPECT_EQ(scalar::K<int32_t>(std::nan("")), 0);
+  EXPECT_TRUE(scalar::K<bool>(0.5));
+  EXPECT_EQ(scalar::K<float>(0.1), 0.1f);
+}
+
+TEST(ScalarMath, SignsAndClasses) {
+  EXPECT_EQ(scalar::sign(kNan), 0.0f);
+  EXPECT_EQ(scalar::sign(-kTiny), -1.0f);
+  EXPECT_TRUE(same(scalar::copysign(1.0f, -0.0f), -1.0f));
+  EXPECT_TRUE(scalar::isinf(-kInf));
+  EXPECT_FALSE(scalar::isinf(kNan));
+  EXPECT_TRUE(scalar::isnan(scalar::quiet_nan<float>()));
+  EXPECT_EQ(scalar::as_float(scalar::as_int(1.5f)), 1.5f);
+}
+
+}  // namespace
+}  // namespace facula

@@ -1,0 +1,162 @@
+#include <facula/optim/lr_scheduler.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include <facula/error.h>
+
+namespace facula::optim {
+namespace {
+
+// Expected rates: PyTorch 1.13.1,
+//   p = torch.nn.Parameter(torch.zeros(1)); o = torch.optim.SGD([p], lr=0.1, momentum=0.9)
+//   s = torch.optim.lr_scheduler.StepLR(o, 3, 0.5)
+//   for _ in range(12): print(o.param_groups[0]['lr']); o.step(); s.step()
+
+class Schedules : public testing::Test {
+ protected:
+  Schedules() : optimizer({zeros({1}).requires_grad_()}, {.lr = 0.1, .momentum = 0.9}) {}
+
+  /// Also checks that a schedule restored from its state goes on as if nothing had happened.
+  template <class Schedule>
+  void expect_rates(Schedule schedule, const std::vector<double>& rates) {
+    StateDict saved;
+    for (std::size_t t = 0; t < rates.size(); ++t) {
+      EXPECT_NEAR(optimizer.lr(), rates[t], 1e-9 * rates[t]) << "at step " << t;
+      EXPECT_EQ(schedule.last_epoch(), static_cast<std::int64_t>(t));
+      if (t == rates.size() / 2) saved = schedule.state_dict();
+      if (t + 1 < rates.size()) schedule.step();
+    }
+    schedule.load_state_dict(saved);
+    EXPECT_NEAR(optimizer.lr(), rates[rates.size() / 2], 1e-9);
+    EXPECT_EQ(schedule.get_last_lr(), std::vector<double>{optimizer.lr()});
+  }
+
+  SGD optimizer;
+};
+
+TEST_F(Schedules, StepLR) {
+  expect_rates(StepLR(optimizer, {.step_size = 3, .gamma = 0.5}),
+               {0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.025, 0.025, 0.025, 0.0125, 0.0125, 0.0125});
+}
+
+TEST_F(Schedules, MultiStepLR) {
+  expect_rates(MultiStepLR(optimizer, {.milestones = {5, 2, 5}, .gamma = 0.5}),
+               {0.1, 0.1, 0.05, 0.05, 0.05, 0.0125, 0.0125, 0.0125});
+}
+
+TEST_F(Schedules, ExponentialLR) {
+  expect_rates(ExponentialLR(optimizer, {.gamma = 0.9}),
+               {0.1, 0.09, 0.081, 0.0729, 0.06561, 0.059049, 0.0531441, 0.04782969});
+}
+
+TEST_F(Schedules, CosineAnnealingLR) {
+  expect_rates(CosineAnnealingLR(optimizer, {.T_max = 8, .eta_min = 0.01}),
+               {0.1, 0.09657457896, 0.08681980515, 0.07222075446, 0.055, 0.03777924554,
+                0.02318019485, 0.01342542104, 0.01, 0.01342542104, 0.02318019485, 0.03777924554});
+}
+
+TEST_F(Schedules, LinearLR) {
+  expect_rates(LinearLR(optimizer, {.start_factor = 0.25, .total_iters = 4}),
+               {0.025, 0.04375, 0.0625, 0.08125, 0.1, 0.1, 0.1});
+}
+
+TEST_F(Schedules, LambdaLR) {
+  expect_rates(LambdaLR(optimizer, [](std::int64_t t) { return 1.0 / (1.0 + double(t)); }),
+               {0.1, 0.05, 0.1 / 3, 0.025, 0.02, 0.1 / 6});
+}
+
+TEST_F(Schedules, OneCycleLR) {
+  expect_rates(OneCycleLR(optimizer, {.max_lr = {1}, .total_steps = 12}),
+               {0.04, 0.3497896542, 0.8792851591, 0.9944154355, 0.9330129698, 0.8117456539,
+                0.6473789977, 0.4626371027, 0.2830609982, 0.1334775302, 0.03456698743, 4e-06});
+}
+
+TEST_F(Schedules, OneCycleLRInThreePhases) {
+  expect_rates(OneCycleLR(optimizer, {.max_lr = {1},
+                                      .epochs = 3,
+                                      .steps_per_epoch = 4,
+                                      .pct_start = 0.25,
+                                      .anneal_strategy = "linear",
+                                      .div_factor = 10,
+                                      .final_div_factor = 100,
+                                      .three_phase = true}),
+               {0.1, 0.55, 1, 0.55, 0.1, 0.6 / 7, 0.502 / 7, 0.05757142857, 0.04342857143,
+                0.02928571429, 0.01514285714, 0.001});
+}
+
+TEST_F(Schedules, OneCycleLRMovesTheMomentumTheOtherWay) {
+  const double expected[] = {0.95,         0.9177302444, 0.8625744626, 0.8505584587,
+                             0.8566987298, 0.8688255099, 0.8852622413, 0.9037365047,
+                             0.921694187,  0.9366525936, 0.9465436874, 0.95};
+  OneCycleLR schedule(optimizer, {.max_lr = {1}, .total_steps = 12});
+  for (double momentum : expected) {
+    EXPECT_NEAR(optimizer.momentum(), momentum, 1e-9);
+    schedule.step();
+  }
+  EXPECT_THROW(schedule.step(), ValueError);
+  Adam adam({zeros({1}).requires_grad_()});
+  OneCycleLR cycle(adam, {.max_lr = {1}, .total_steps = 12});
+  EXPECT_EQ(adam.options().beta1, 0.95);
+}
+
+TEST_F(Schedules, SequentialLR) {
+  expect_rates(SequentialLR(optimizer, {.milestones = {3}},
+                            LinearLR(optimizer, {.start_factor = 0.2, .total_iters = 3}),
+                            CosineAnnealingLR(optimizer, {.T_max = 9})),
+               {0.02, 0.04666666667, 0.07333333333, 0.1, 0.09698463104, 0.08830222216, 0.075,
+                0.05868240888, 0.04131759112, 0.025, 0.01169777784, 0.003015368961});
+}
+
+TEST_F(Schedules, ReduceLROnPlateau) {
+  const double metrics[] = {1, 0.9, 0.95, 0.9, 0.91, 0.92, 0.93, 0.5, 0.6, 0.6, 0.6, 0.6};
+  const double rates[] = {0.1, 0.1, 0.1, 0.05, 0.05, 0.05, 0.03, 0.03, 0.03, 0.03, 0.03, 0.03};
+  const ReduceLROnPlateauOptions options{
+      .factor = 0.5, .patience = 1, .cooldown = 1, .min_lr = 0.03};
+  ReduceLROnPlateau schedule(optimizer, options);
+  for (int t = 0; t < 12; ++t) {
+    schedule.step(metrics[t]);
+    EXPECT_NEAR(optimizer.lr(), rates[t], 1e-12) << "at step " << t;
+    ReduceLROnPlateau restored(optimizer, options);
+    restored.load_state_dict(schedule.state_dict());
+    schedule = restored;
+  }
+  EXPECT_EQ(schedule.last_epoch(), 12);
+}
+
+TEST_F(Schedules, PlateauTreatsNaNAsNoImprovement) {
+  ReduceLROnPlateau schedule(optimizer, {.mode = "max", .patience = 0});
+  schedule.step(1);
+  EXPECT_EQ(optimizer.lr(), 0.1);
+  schedule.step(NAN);
+  EXPECT_NEAR(optimizer.lr(), 0.01, 1e-12);
+}
+
+TEST(ScheduleGroups, KeepTheirOwnRates) {
+  SGD optimizer(
+      {{{zeros({1}).requires_grad_()}, {.lr = 0.1}}, {{zeros({1}).requires_grad_()}, {.lr = 0.2}}});
+  StepLR schedule(optimizer, {.step_size = 1, .gamma = 0.5});
+  schedule.step();
+  EXPECT_EQ(schedule.get_last_lr(), (std::vector<double>{0.05, 0.1}));
+  EXPECT_THROW(OneCycleLR(optimizer, {.max_lr = {1, 2, 3}, .total_steps = 5}), ValueError);
+  optimizer.add_param_group({zeros({1}).requires_grad_()}, {.lr = 1});
+  EXPECT_THROW(schedule.step(), ValueError);
+}
+
+TEST_F(Schedules, OptionErrors) {
+  EXPECT_THROW(StepLR(optimizer, {}), ValueError);
+  EXPECT_THROW(ExponentialLR(optimizer, {}), ValueError);
+  EXPECT_THROW(CosineAnnealingLR(optimizer, {}), ValueError);
+  EXPECT_THROW(LinearLR(optimizer, {.start_factor = 0}), ValueError);
+  EXPECT_THROW(OneCycleLR(optimizer, {.max_lr = {1}}), ValueError);
+  EXPECT_THROW(OneCycleLR(optimizer, {.max_lr = {1}, .total_steps = 5, .anneal_strategy = "sin"}),
+               ValueError);
+  EXPECT_THROW(ReduceLROnPlateau(optimizer, {.factor = 1}), ValueError);
+  EXPECT_THROW(ReduceLROnPlateau(optimizer, {.mode = "middle"}), ValueError);
+  EXPECT_THROW(SequentialLR(optimizer, {.milestones = {3}}, LinearLR(optimizer)), ValueError);
+  EXPECT_THROW(LambdaLR(optimizer, nullptr), ValueError);
+}
+
+}  // namespace
+}  // namespace facula::optim

@@ -1,0 +1,258 @@
+#include <facula/generator.h>
+#include <facula/optim/optimizer.h>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include <facula/autograd.h>
+#include <facula/error.h>
+#include <facula/generator.h>
+#include <facula/parallel.h>
+
+#include "runtime/mode.h"
+
+namespace facula::optim {
+namespace {
+
+// Expected values: PyTorch 1.13.1 in float64,
+//   p = Parameter(tensor([1., -2., 0.5])); q = Parameter(tensor([[0.3]])); o = SGD([p, q], lr=0.1)
+//   for t in range(1, 5):
+//     p.grad = tensor([0.1 * t, -0.2, 0.3 / t])
+//     q.grad = tensor([[0.5 - 0.1 * t]]) if t != 2 else None
+//     o.step()
+template <class Optimizer, class Options>
+std::vector<double> train(Options options, DType dtype = kFloat64) {
+  const Tensor p = tensor({1, -2, 0.5}, {3}, dtype).requires_grad_();
+  const Tensor q = tensor({0.3}, {1, 1}, dtype).requires_grad_();
+  Optimizer optimizer({p, q}, options);
+  for (int t = 1; t <= 4; ++t) {
+    p.set_grad(tensor({0.1 * t, -0.2, 0.3 / t}, {3}, dtype));
+    q.set_grad(t == 2 ? Tensor() : tensor({0.5 - 0.1 * t}, {1, 1}, dtype));
+    optimizer.step();
+  }
+  std::vector<double> values = p.to_vector<double>();
+  values.push_back(q.item());
+  return values;
+}
+
+template <class Optimizer, class Options>
+void expect_trained(Options options, const std::vector<double>& expected) {
+  const std::vector<double> wide = train<Optimizer>(options);
+  const std::vector<double> narrow = train<Optimizer>(options, kFloat32);
+  const runtime::ModeGuard reference(runtime::kReference);
+  const std::vector<double> exact = train<Optimizer>(options);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_NEAR(wide[i], expected[i], 1e-11) << i;
+    EXPECT_NEAR(exact[i], expected[i], 1e-11) << i;
+    EXPECT_NEAR(narrow[i], expected[i], 2e-6) << i;
+  }
+}
+
+TEST(SGD, EqualsPyTorch) {
+  expect_trained<SGD>(SGDOptions{.lr = 0.1}, {0.9, -1.92, 0.4375, 0.23});
+  expect_trained<SGD>(SGDOptions{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01},
+                      {0.805571046311, -1.80122611262, 0.32550012568, 0.1420903997});
+  expect_trained<SGD>(SGDOptions{.lr = 0.1, .momentum = 0.9, .dampening = 0.5},
+                      {0.89001, -1.87512, 0.363255, 0.1676});
+  expect_trained<SGD>(
+      SGDOptions{
+          .lr = 0.1, .momentum = 0.9, .weight_decay = 0.01, .nesterov = true, .maximize = true},
+      {1.25440323165, -2.21797668611, 0.708931136025, 0.507865624702});
+}
+
+TEST(Adam, EqualsPyTorch) {
+  expect_trained<Adam>(AdamOptions{.lr = 0.1},
+                       {0.611640672126, -1.60000002, 0.137342313739, 0.0225118785573});
+  expect_trained<Adam>(
+      AdamOptions{.lr = 0.1, .beta1 = 0.8, .beta2 = 0.99, .eps = 1e-4, .weight_decay = 0.01},
+      {0.600859279815, -1.60039300782, 0.147095605309, 0.0282689334504});
+  expect_trained<Adam>(AdamOptions{.lr = 0.1, .amsgrad = true, .maximize = true},
+                       {1.38835932787, -2.39999998, 0.862657686261, 0.577488121443});
+}
+
+TEST(AdamW, EqualsPyTorch) {
+  expect_trained<AdamW>(AdamWOptions{.lr = 0.1},
+                        {0.60823510819, -1.59261161207, 0.13591867038, 0.0219058962132});
+  expect_trained<AdamW>(AdamWOptions{.lr = 0.1, .weight_decay = 0.1, .amsgrad = true},
+                        {0.578085495119, -1.5271521397, 0.123338614528, 0.0165237581169});
+}
+
+/// Sizes around a cache line and a slice, with an empty one.
+std::vector<Tensor> many_parameters() {
+  std::vector<Tensor> params;
+  Generator generator(3);
+  for (std::int64_t size : {1, 15, 16, 17, 0, 16383, 16384, 16385, 50000, 7}) {
+    params.push_back(randn({size}, {}, &generator).requires_grad_());
+  }
+  return params;
+}
+
+template <class Optimizer, class Options>
+std::vector<std::vector<float>> train_many(Options options) {
+  const std::vector<Tensor> params = many_parameters();
+  Optimizer optimizer(params, options);
+  Generator generator(4);
+  for (int t = 0; t < 3; ++t) {
+    for (const Tensor& param : params) param.set_grad(randn(param.sizes(), {}, &generator));
+    optimizer.step();
+  }
+  std::vector<std::vector<float>> values;
+  for (const Tensor& param : params) values.push_back(param.to_vector<float>());
+  return values;
+}
+
+TEST(Optimizer, EveryElementIsUpdatedOnceWhateverTheNumberOfThreads) {
+  const SGDOptions sgd{.lr = 0.1, .momentum = 0.9, .weight_decay = 0.01};
+  const AdamWOptions adamw{.lr = 0.1};
+  const int threads = get_num_threads();
+  const auto expected_sgd = train_many<SGD>(sgd);
+  const auto expected_adamw = train_many<AdamW>(adamw);
+  for (int count : {1, 2, 3, 8}) {
+    set_num_threads(count);
+    EXPECT_EQ(train_many<SGD>(sgd), expected_sgd) << count;
+    EXPECT_EQ(train_many<AdamW>(adamw), expected_adamw) << count;
+  }
+  set_num_threads(threads);
+  const runtime::ModeGuard reference(runtime::kReference);
+  const auto exact = train_many<AdamW>(adamw);
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    for (std::size_t k = 0; k < exact[i].size(); ++k) {
+      ASSERT_NEAR(expected_adamw[i][k], exact[i][k], 1e-4) << i << " " << k;
+    }
+  }
+}
+
+TEST(Optimizer, GradientsInAnotherMemoryOrder) {
+  const Tensor plain = randn({2, 3, 4, 5}).requires_grad_();
+  const Tensor last = plain.detach().contiguous(kChannelsLast).requires_grad_();
+  const Tensor grad = randn({2, 3, 4, 5});
+  SGD a({plain}, {.lr = 0.1, .momentum = 0.9}), b({last}, {.lr = 0.1, .momentum = 0.9});
+  for (int t = 0; t < 2; ++t) {
+    plain.set_grad(grad.contiguous(kChannelsLast));
+    last.set_grad(grad);
+    a.step();
+    b.step();
+  }
+  EXPECT_TRUE(last.is_contiguous(kChannelsLast));
+  EXPECT_EQ(plain.to_vector<float>(), last.to_vector<float>());
+}
+
+TEST(Optimizer, StepsAreWritesThatBackwardNotices) {
+  const Tensor p = ones({3}).requires_grad_();
+  SGD optimizer({p}, {.lr = 0.1});
+  const Tensor loss = (p * p).sum();
+  p.set_grad(ones({3}));
+  optimizer.step();
+  EXPECT_THROW(loss.backward(), AutogradError);
+}
+
+TEST(Optimizer, ZeroGrad) {
+  const Tensor p = ones({2}).requires_grad_();
+  SGD optimizer({p});
+  (p * 3).sum().backward();
+  optimizer.zero_grad(false);
+  EXPECT_EQ(p.grad().to_vector<double>(), (std::vector<double>{0, 0}));
+  optimizer.zero_grad();
+  EXPECT_FALSE(p.grad().defined());
+  optimizer.step();
+  EXPECT_EQ(p.to_vector<double>(), (std::vector<double>{1, 1}));
+}
+
+TEST(Optimizer, GroupsHaveTheirOwnOptions) {
+  const Tensor p = ones({1}).requires_grad_(), q = ones({1}).requires_grad_();
+  SGD optimizer({{{p}, {.lr = 0.5}}, {{q}, {.lr = 0.25}}});
+  p.set_grad(ones({1}));
+  q.set_grad(ones({1}));
+  optimizer.step();
+  EXPECT_EQ(p.item(), 0.5);
+  EXPECT_EQ(q.item(), 0.75);
+  optimizer.set_lr(1, 0);
+  optimizer.step();
+  EXPECT_EQ(q.item(), 0.75);
+  EXPECT_EQ(optimizer.parameters().size(), 2u);
+  EXPECT_THROW(optimizer.lr(2), IndexError);
+}
+
+template <class Optimizer, class Options>
+void expect_exact_resume(Options options) {
+  const std::vector<Tensor> a = many_parameters(), b = many_parameters();
+  auto step = [](Optimizer& optimizer, const std::vector<Tensor>& params, int t) {
+    Generator generator(static_cast<std::uint64_t>(t));
+    for (const Tensor& param : params) param.set_grad(randn(param.sizes(), {}, &generator));
+    optimizer.step();
+  };
+  Optimizer first(a, options), second(b, {.lr = 9});
+  for (int t = 0; t < 3; ++t) step(first, a, t);
+  {
+    const NoGradGuard no_grad;
+    for (std::size_t i = 0; i < a.size(); ++i) b[i].copy_(a[i]);
+  }
+  second.load_state_dict(first.state_dict());
+  EXPECT_EQ(second.lr(), options.lr);
+  for (int t = 3; t < 5; ++t) {
+    step(first, a, t);
+    step(second, b, t);
+  }
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    EXPECT_EQ(a[i].to_vector<float>(), b[i].to_vector<float>());
+  }
+}
+
+TEST(Optimizer, ResumesExactly) {
+  expect_exact_resume<SGD>(SGDOptions{.lr = 0.1, .momentum = 0.9});
+  expect_exact_resume<Adam>(AdamOptions{.lr = 0.01, .amsgrad = true});
+  expect_exact_resume<AdamW>(AdamWOptions{.lr = 0.01});
+}
+
+TEST(Optimizer, StateHasPyTorchNames) {
+  const Tensor p = ones({2}).requires_grad_(), q = ones({2}).requires_grad_();
+  Adam optimizer({p, q});
+  p.set_grad(ones({2}));
+  optimizer.step();
+  const StateDict state = optimizer.state_dict();
+  EXPECT_EQ(state.integer("state.0.step"), 1);
+  EXPECT_EQ(state.tensor("state.0.exp_avg").sizes(), IntList({2}));
+  EXPECT_TRUE(state.contains("state.0.exp_avg_sq"));
+  EXPECT_FALSE(state.contains("state.0.max_exp_avg_sq"));
+  EXPECT_FALSE(state.contains("state.1"));
+  EXPECT_EQ(state.number("param_groups.0.beta2"), 0.999);
+}
+
+TEST(Optimizer, LoadErrorsChangeNothing) {
+  const Tensor p = ones({2}).requires_grad_(), q = ones({3}).requires_grad_();
+  SGD one({p}, {.lr = 0.1, .momentum = 0.9}), other({q}, {.lr = 0.2}), two({{{p}, {}}, {{q}, {}}});
+  p.set_grad(ones({2}));
+  one.step();
+  EXPECT_THROW(other.load_state_dict(one.state_dict()), ValueError);
+  EXPECT_EQ(other.lr(), 0.2);
+  EXPECT_THROW(two.load_state_dict(one.state_dict()), ValueError);
+  EXPECT_THROW(Adam({p}).load_state_dict(one.state_dict()), ValueError);
+  StateDict bad = one.state_dict();
+  bad.set("param_groups.0.lr", -1.0);
+  EXPECT_THROW(one.load_state_dict(bad), ValueError);
+  EXPECT_EQ(one.lr(), 0.1);
+}
+
+TEST(Optimizer, ArgumentErrors) {
+  const Tensor p = ones({2}).requires_grad_();
+  EXPECT_THROW(SGD(std::vector<Tensor>{}), ValueError);
+  EXPECT_THROW(SGD({p, p}), ValueError);
+  EXPECT_THROW(SGD({p * 2}), ValueError);
+  EXPECT_THROW(SGD({zeros({2}, kInt64)}), DTypeError);
+  EXPECT_THROW(SGD({p}, {.lr = -1}), ValueError);
+  EXPECT_THROW(SGD({p}, {.lr = NAN}), ValueError);
+  EXPECT_THROW(SGD({p}, {.lr = 1, .nesterov = true}), ValueError);
+  EXPECT_THROW(Adam({p}, {.beta1 = 1}), ValueError);
+  EXPECT_THROW(AdamW({p}, {.eps = -1}), ValueError);
+  SGD optimizer({p});
+  EXPECT_THROW(optimizer.set_lr(0, NAN), ValueError);
+  EXPECT_THROW(optimizer.add_param_group({p}, {}), ValueError);
+  const Tensor gaps = zeros({4, 4}).permute({1, 0})[0].detach().requires_grad_();
+  SGD strided({gaps});
+  gaps.set_grad(ones({4}));
+  EXPECT_THROW(strided.step(), ShapeError);
+}
+
+}  // namespace
+}  // namespace facula::optim

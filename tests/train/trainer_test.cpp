@@ -1,0 +1,200 @@
+#include <facula/train.h>
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+
+#include <facula/autograd.h>
+#include <facula/error.h>
+#include <facula/generator.h>
+#include <facula/nn/layers.h>
+#include <facula/safetensors.h>
+
+#include "tests/io/test_files.h"
+#include "train/progress.h"
+
+namespace facula::train {
+namespace {
+
+using io::expect_error;
+using io::TempFolder;
+
+constexpr std::int64_t kClasses = 4;
+
+/// Noise with one bright row, which tells the class.
+data::ImageDataset rows(std::int64_t count) {
+  manual_seed(7);
+  const Tensor labels = randint(0, kClasses, {count});
+  const Tensor images = randint(0, 60, {count, 1, 4, 4}).to(kUInt8);
+  for (std::int64_t i = 0; i < count; ++i) {
+    images[i][0][labels[i].item<std::int64_t>()].fill_(250);
+  }
+  return data::from_tensors(images, labels, kClasses);
+}
+
+struct Classifier : nn::Module {
+  nn::Linear hidden{*this, "hidden", {.in = 16, .out = 16}};
+  nn::Dropout dropout{*this, "dropout", {.p = 0.1}};
+  nn::Linear output{*this, "output", {.in = 16, .out = kClasses}};
+
+  Tensor forward(const Tensor& images) const override {
+    return output(dropout(relu(hidden(images.flatten(1)))));
+  }
+};
+
+data::DataLoader loader_of(const data::ImageDataset& set) {
+  return data::DataLoader(set, {.batch_size = 16, .shuffle = true});
+}
+
+TEST(Trainer, LearnsASmallSet) {
+  const data::ImageDataset set = rows(160);
+  const auto [rest, held_out] = data::random_split(set, 0.2, 1);
+  const data::DataLoader training = loader_of(rest), validation = loader_of(held_out);
+  Classifier model;
+  optim::Adam optimizer(model.parameters(), {.lr = 1e-2});
+  std::vector<std::int64_t> steps;
+  Trainer trainer(model, optimizer,
+                  {.epochs = 25, .on_step = [&](const StepReport& r) { steps.push_back(r.step); }});
+  const Result result = trainer.fit(training, &validation);
+
+  ASSERT_EQ(result.epochs.size(), 25u);
+  EXPECT_GT(result.epochs.front().training.loss, 0.8);
+  const EpochReport& last = result.epochs.back();
+  EXPECT_LT(last.training.loss, 0.1);
+  EXPECT_GT(last.training.accuracy, 0.95);
+  EXPECT_LT(last.validation->loss, 0.1);
+  EXPECT_EQ(last.steps, 25 * 8);
+  EXPECT_EQ(steps.size(), 25u * 8);
+  EXPECT_GT(result.items_per_s, 0);
+  EXPECT_FALSE(result.interrupted);
+  EXPECT_TRUE(model.is_training());
+}
+
+TEST(Trainer, MetricsAreAveragesOverSamples) {
+  struct Constant : nn::Module {
+    nn::Parameter logits{*this, "logits", zeros({kClasses})};
+    Tensor forward(const Tensor& images) const override {
+      return logits.expand({images.size(0), kClasses});
+    }
+  };
+  data::ImageDataset set = rows(20);  // one batch of 16 and one of 4
+  Constant model;
+  {
+    const NoGradGuard no_grad;
+    model.logits[1].fill_(2);
+  }
+  double loss = 0;
+  std::int64_t correct = 0;
+  for (const std::int64_t label : set.labels.to_vector<std::int64_t>()) {
+    loss += std::log(3 + std::exp(2.0)) - (label == 1 ? 2 : 0);
+    correct += label == 1;
+  }
+  model.train();
+  const Metrics metrics = evaluate(model, loader_of(set));
+  EXPECT_NEAR(metrics.loss, loss / 20, 1e-6);
+  EXPECT_NEAR(metrics.accuracy, static_cast<double>(correct) / 20, 1e-12);
+  EXPECT_TRUE(model.is_training());
+  EXPECT_FALSE(model.logits.grad().defined());
+}
+
+TEST(Trainer, EvaluatesInEvalMode) {
+  Classifier model;
+  const data::DataLoader loader = loader_of(rows(64));
+  EXPECT_EQ(evaluate(model, loader).loss, evaluate(model, loader).loss);  // no dropout
+}
+
+TEST(Trainer, StepsTheScheduler) {
+  const data::DataLoader training = loader_of(rows(64));  // 4 steps
+  for (const bool per_epoch : {false, true}) {
+    Classifier model;
+    optim::SGD optimizer(model.parameters(), {.lr = 1});
+    optim::StepLR scheduler(optimizer, {.step_size = 1, .gamma = 0.5});
+    std::vector<double> rates;
+    Trainer trainer(model, optimizer,
+                    {.epochs = 2,
+                     .scheduler = &scheduler,
+                     .step_scheduler_per_epoch = per_epoch,
+                     .on_step = [&](const StepReport& report) { rates.push_back(report.lr); }});
+    const Result result = trainer.fit(training);
+    EXPECT_EQ(scheduler.last_epoch(), per_epoch ? 2 : 8);
+    EXPECT_DOUBLE_EQ(rates[7], per_epoch ? 0.5 : 1.0 / 128);
+    EXPECT_DOUBLE_EQ(result.epochs[1].lr, rates[7]);
+  }
+}
+
+TEST(Trainer, StopsAtALossThatIsNotFinite) {
+  Classifier model;
+  optim::SGD optimizer(model.parameters(), {.lr = 1e30});
+  Trainer trainer(model, optimizer, {.epochs = 3});
+  expect_error<ValueError>(
+      [&] { trainer.fit(loader_of(rows(64))); },
+      {"the loss is", "step 2", "epoch 1", "learning rate 1e+30", "last good loss", "at step 1"});
+}
+
+TEST(Trainer, InterruptEndsAfterTheStep) {
+  Classifier model;
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+  const TempFolder folder;
+  std::int64_t steps = 0;
+  Trainer trainer(model, optimizer,
+                  {.epochs = 100, .run_folder = folder / "run", .on_step = [&](const StepReport&) {
+                     if (++steps == 6) std::raise(SIGINT);
+                   }});
+  const auto former = std::signal(SIGINT, SIG_IGN);
+  const Result result = trainer.fit(loader_of(rows(64)));
+  EXPECT_EQ(std::signal(SIGINT, former), SIG_IGN);  // the former handler is back
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_EQ(steps, 6);
+  EXPECT_EQ(result.epochs.size(), 1u);  // the second one is incomplete
+  Classifier restored;
+  restored.load_state_dict(load_safetensors(folder / "run/model.safetensors"));
+  EXPECT_EQ(restored.output.weight.to_vector<float>(), model.output.weight.to_vector<float>());
+}
+
+TEST(Trainer, WritesMetricsAndWeights) {
+  const TempFolder folder;
+  Classifier model;
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+  const data::DataLoader loader = loader_of(rows(64));
+  Trainer trainer(model, optimizer, {.epochs = 3, .run_folder = folder / "a/b"});
+  trainer.fit(loader, &loader);
+  const std::string metrics = io::get(folder / "a/b/metrics.jsonl");
+  EXPECT_EQ(std::count(metrics.begin(), metrics.end(), '\n'), 3);
+  for (const char* key : {"\"epoch\":3,\"steps\":12", "\"train_loss\":", "\"val_accuracy\":"}) {
+    EXPECT_NE(metrics.find(key), std::string::npos) << key << " in " << metrics;
+  }
+  const StateDict weights = load_safetensors(folder / "a/b/model.safetensors");
+  EXPECT_EQ(weights.tensor("hidden.weight").to_vector<float>(),
+            model.hidden.weight.to_vector<float>());
+}
+
+TEST(Trainer, NamesARunFolderThatCannotBeMade) {
+  const TempFolder folder;
+  io::put(folder / "file", "");
+  Classifier model;
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+  Trainer trainer(model, optimizer, {.run_folder = folder / "file/run"});
+  expect_error([&] { trainer.fit(loader_of(rows(16))); }, {folder / "file/run"});
+}
+
+TEST(Trainer, RefusesWhatCannotBeTrained) {
+  Classifier model;
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+  EXPECT_THROW(Trainer(model, optimizer, {.epochs = 0}), ValueError);
+  const data::DataLoader nothing(rows(8), {.batch_size = 16, .drop_last = true});
+  expect_error<ValueError>([&] { Trainer(model, optimizer).fit(nothing); }, {"8 samples", "of 16"});
+  expect_error<ValueError>([&] { evaluate(model, nothing); }, {"8 samples"});
+}
+
+TEST(ProgressDisplay, FormatsDurations) {
+  EXPECT_EQ(format_duration(0.4), "0 s");
+  EXPECT_EQ(format_duration(59.4), "59 s");
+  EXPECT_EQ(format_duration(59.6), "1:00");
+  EXPECT_EQ(format_duration(3723), "1:02:03");
+  EXPECT_EQ(format_duration(std::nan("")), "0 s");
+}
+
+}  // namespace
+}  // namespace facula::train
