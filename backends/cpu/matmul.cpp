@@ -74,15 +74,11 @@ MatmulProblem matmul_problem(const KernelArgs& args) {
   return p;
 }
 
-MatmulCut cut_matmul(const MatmulProblem& p, std::int64_t work, std::int64_t granule) {
-  MatmulCut cut;
-  cut.by_rows = p.m >= p.n;
-  const std::int64_t extent = cut.by_rows ? p.m : p.n;
-  const std::int64_t wanted =
-      std::clamp<std::int64_t>(p.m * p.n * p.k / work, 1, kMostPieces);
-  cut.step = ((extent + wanted - 1) / wanted + granule - 1) / granule * granule;
-  cut.pieces = (extent + cut.step - 1) / cut.step;
-  return cut;
+MatmulCut::MatmulCut(bool rows, std::int64_t extent, std::int64_t wanted, std::int64_t granule)
+    : by_rows(rows) {
+  wanted = std::clamp<std::int64_t>(wanted, 1, kMostPieces);
+  step = ((extent + wanted - 1) / wanted + granule - 1) / granule * granule;
+  pieces = (extent + step - 1) / step;
 }
 
 }  // namespace facula::cpu

@@ -32,14 +32,12 @@ struct MatmulProblem {
 /// copied; transposed ones are not.
 MatmulProblem matmul_problem(const KernelArgs& args);
 
-/// How one of the products is cut into slices for the threads: pieces of `step` rows or columns of
-/// the result, whichever there are more of. Depends on the problem only.
+/// Pieces of `step` rows or columns of the result for the threads. Depends on the problem only.
 struct MatmulCut {
   bool by_rows;
-  std::int64_t step;
-  std::int64_t pieces;
+  std::int64_t step, pieces;
+
+  MatmulCut(bool rows, std::int64_t extent, std::int64_t wanted, std::int64_t granule);
 };
-/// Pieces of about `work` multiplications, and a multiple of `granule` rows or columns.
-MatmulCut cut_matmul(const MatmulProblem& problem, std::int64_t work, std::int64_t granule);
 
 }  // namespace facula::cpu

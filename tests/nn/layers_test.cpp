@@ -187,7 +187,7 @@ TEST(Init, Distributions) {
   // Mean and deviation of the truncated normal distribution: scipy.stats.truncnorm(-1, 2).stats().
   EXPECT_NEAR(cut.mean, 0.2296, 0.02);
   EXPECT_NEAR(cut.std, 0.7211, 0.02);
-  EXPECT_EQ(moments(init::constant_(t, 4)).mean, 4);
+  EXPECT_EQ(moments(init::constant_(t, 4)).high, 4);
   EXPECT_THROW(init::kaiming_normal_(empty({3})), ShapeError);
 }
 

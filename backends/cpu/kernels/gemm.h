@@ -44,10 +44,14 @@ struct DotBlock {
 template <class T>
 struct GemmLoops {
   /// Rows of a panel of packed A, whose element (i, k) is at (i / rows * k_count + k) * rows + i %
-  /// rows. Rows missing in the last panel are left out of the computation.
+  /// rows. Rows missing in the last panel are left out of the computation, but have their place.
   int rows;
   /// Columns that are computed together.
   int columns;
+  /// Elements that pack() needs.
+  std::int64_t packed_size(std::int64_t m, std::int64_t k) const {
+    return (m + rows - 1) / rows * rows * k;
+  }
   void (*pack)(const T* a, std::int64_t row_stride, std::int64_t column_stride, std::int64_t m,
                std::int64_t k, T* packed);
   /// The n rows of k elements, `stride` apart, as k rows of n.

@@ -52,7 +52,8 @@ Refusal refuse(const KernelArgs& args) {
 
 void run(const KernelArgs& args) {
   const MatmulProblem p = matmul_problem(args);
-  const MatmulCut cut = cut_matmul(p, kSliceWork, kGranule);
+  const bool by_rows = p.m >= p.n;
+  const MatmulCut cut(by_rows, by_rows ? p.m : p.n, p.m * p.n * p.k / kSliceWork, kGranule);
   base::parallel_for(p.batch * cut.pieces, [&](std::int64_t slice) {
     const std::int64_t b = slice / cut.pieces, begin = slice % cut.pieces * cut.step;
     const std::int64_t length = std::min(cut.step, (cut.by_rows ? p.m : p.n) - begin);

@@ -141,7 +141,7 @@ void forward(const KernelArgs& args, const ConvShape& s) {
   const Shifts shifts{planes, s};
   const Scratch<std::int64_t> offsets(shifts.count());
   shifts.fill(offsets.data(), false);
-  const Scratch<T> packed(s.oc * shifts.count());
+  const Scratch<T> packed(loops.packed_size(s.oc, shifts.count()));
   loops.pack(weight.impl()->typed<T>(), shifts.count(), 1, s.oc, shifts.count(), packed.data());
   ShiftedProduct<T>{s.n, planes, offsets.data(), shifts.count(), packed.data(), s.oc, s.oh, s.ow,
                     bias.defined() ? bias.impl()->typed<T>() : nullptr, x.impl()->typed<T>(),
@@ -170,7 +170,7 @@ void backward_input(const KernelArgs& args, const ConvShape& s) {
                   static_cast<std::size_t>(taps) * sizeof(T));
     }
   }
-  const Scratch<T> packed(s.c * shifts.count());
+  const Scratch<T> packed(loops.packed_size(s.c, shifts.count()));
   loops.pack(turned.data(), shifts.count(), 1, s.c, shifts.count(), packed.data());
   ShiftedProduct<T>{s.n, planes, offsets.data(), shifts.count(), packed.data(), s.c, s.h, s.w,
                     nullptr, grad.impl()->typed<T>(), args.out().impl()->typed<T>()}

@@ -1,4 +1,5 @@
-// Matrix products in register tiles: float64, and float32 problems too small for a library.
+// Matrix products in register tiles: float64; float32 where one of the inputs is transposed, as in a
+// linear layer, or where the problem is small.
 #include "backends/cpu/matmul.h"
 
 #include <algorithm>
@@ -11,101 +12,139 @@
 namespace facula::cpu {
 namespace {
 
-/// Above, the library's blocking for the caches wins (float32 only; it has no float64).
-constexpr std::int64_t kLargestFloat32 = 2 << 20;
+/// Multiplications beyond which the library's blocking for the caches wins (float32 only; it has no
+/// float64): in general, and where rows are multiplied with rows.
+constexpr std::int64_t kLargest = 2 << 20;
+constexpr std::int64_t kLargestOfRows = 256 << 20;
 /// Multiplications that are worth a slice of their own, about 2 microseconds.
 constexpr std::int64_t kSliceWork = 128 << 10;
-/// From this many rows on, it pays to transpose the right matrix instead of taking dot products.
-constexpr std::int64_t kTransposeRows = 64;
-/// Depth that is multiplied at once: a panel of the right matrix stays in the second-level cache.
+/// Depth that is multiplied at once, so that the rows in use stay in the caches.
 constexpr std::int64_t kDepth = 512;
+constexpr std::int64_t kDepthOfDots = 1024;
 
 template <class T>
-struct Tiles {
-  const MatmulProblem& p;
-  const GemmLoops<T>& loops = gemm_loops<T>();
+class Tiles {
+ public:
+  explicit Tiles(const MatmulProblem& problem) : p_(problem) {}
 
-  const T* left(std::int64_t b) const {
-    return reinterpret_cast<const T*>(p.left.data) + b * p.left.batch_stride;
+  void run() const {
+    if (p_.batch * p_.m * p_.n == 0) return;
+    p_.left.rows_dense() && p_.right.columns_dense() && p_.k > 0 ? run_dots() : run_products();
   }
-  const T* right(std::int64_t b) const {
-    return reinterpret_cast<const T*>(p.right.data) + b * p.right.batch_stride;
-  }
-  T* out(std::int64_t b) const { return reinterpret_cast<T*>(p.out) + b * p.m * p.n; }
-  const T* bias() const { return reinterpret_cast<const T*>(p.bias); }
 
-  /// The rows [i, i + m) and columns [j, j + n) of product b, from rows of both matrices.
-  void dots(std::int64_t b, std::int64_t i, std::int64_t m, std::int64_t j, std::int64_t n) const {
-    loops.dots({.m = m,
-                .n = n,
-                .k = p.k,
-                .a = {left(b) + i * p.left.row_stride, p.left.row_stride, nullptr},
-                .b = {right(b) + j * p.right.column_stride, p.right.column_stride, nullptr},
-                .c = out(b) + i * p.n + j,
-                .c_stride = p.n,
-                .column_bias = bias() ? bias() + j : nullptr,
-                .accumulate = false});
+ private:
+  const T* left(std::int64_t b, std::int64_t i, std::int64_t k) const {
+    return reinterpret_cast<const T*>(p_.left.data) + b * p_.left.batch_stride +
+           i * p_.left.row_stride + k * p_.left.column_stride;
+  }
+  const T* right(std::int64_t b, std::int64_t k, std::int64_t j) const {
+    return reinterpret_cast<const T*>(p_.right.data) + b * p_.right.batch_stride +
+           k * p_.right.row_stride + j * p_.right.column_stride;
+  }
+  T* out(std::int64_t b, std::int64_t i, std::int64_t j) const {
+    return reinterpret_cast<T*>(p_.out) + (b * p_.m + i) * p_.n + j;
+  }
+  const T* bias(std::int64_t j) const {
+    return p_.bias ? reinterpret_cast<const T*>(p_.bias) + j : nullptr;
+  }
+  std::int64_t work() const { return p_.m * p_.n * p_.k; }
+
+  /// Calls body(b, i, m, j, n) for blocks that make up all the products. Tiny products go together.
+  template <class Body>
+  void for_blocks(const MatmulCut& cut, Body body) const {
+    const std::int64_t together =
+        cut.pieces > 1 ? 1 : std::max<std::int64_t>(1, kSliceWork / std::max<std::int64_t>(1, work()));
+    const std::int64_t groups = (p_.batch + together - 1) / together;
+    base::parallel_for(groups * cut.pieces, [&](std::int64_t slice) {
+      const std::int64_t begin = slice % cut.pieces * cut.step;
+      const std::int64_t first = slice / cut.pieces * together;
+      const std::int64_t length = std::min(cut.step, (cut.by_rows ? p_.m : p_.n) - begin);
+      for (std::int64_t b = first; b < std::min(first + together, p_.batch); ++b) {
+        if (cut.by_rows) {
+          body(b, begin, length, 0, p_.n);
+        } else {
+          body(b, 0, p_.m, begin, length);
+        }
+      }
+    });
+  }
+
+  /// Both matrices are read along their rows: nothing is packed or transposed.
+  void run_dots() const {
+    constexpr std::int64_t kGranule = 4;
+    const bool by_rows = p_.m >= p_.n;
+    const MatmulCut cut(by_rows, by_rows ? p_.m : p_.n, work() / kSliceWork, kGranule);
+    for_blocks(cut, [&](std::int64_t b, std::int64_t i, std::int64_t m, std::int64_t j,
+                        std::int64_t n) {
+      for (std::int64_t k = 0; k < p_.k; k += kDepthOfDots) {
+        loops_.dots({.m = m,
+                     .n = n,
+                     .k = std::min(kDepthOfDots, p_.k - k),
+                     .a = {left(b, i, k), p_.left.row_stride, nullptr},
+                     .b = {right(b, k, j), p_.right.column_stride, nullptr},
+                     .c = out(b, i, j),
+                     .c_stride = p_.n,
+                     .column_bias = k == 0 ? bias(j) : nullptr,
+                     .accumulate = k > 0});
+      }
+    });
+  }
+
+  /// The left matrix is packed by every slice: cut by rows where there are enough of them.
+  void run_products() const {
+    const bool by_rows = p_.m >= 8 * loops_.rows || p_.m >= p_.n;
+    const MatmulCut cut(by_rows, by_rows ? p_.m : p_.n, work() / kSliceWork,
+                        by_rows ? loops_.rows : loops_.columns);
+    for_blocks(cut, [&](std::int64_t b, std::int64_t i, std::int64_t m, std::int64_t j,
+                        std::int64_t n) { product(b, i, m, j, n); });
   }
 
   void product(std::int64_t b, std::int64_t i, std::int64_t m, std::int64_t j,
                std::int64_t n) const {
-    const std::int64_t deepest = std::min(p.k, kDepth);
-    const Scratch<T> packed(m * deepest);
-    const bool transposed = !p.right.rows_dense();
+    const std::int64_t deepest = std::min(p_.k, kDepth);
+    const Scratch<T> packed(loops_.packed_size(m, deepest));
+    const bool transposed = !p_.right.rows_dense();
     const Scratch<T> rows(transposed ? n * deepest : 0);
     std::int64_t k = 0;
     do {
-      const std::int64_t depth = std::min(kDepth, p.k - k);
-      loops.pack(left(b) + i * p.left.row_stride + k * p.left.column_stride, p.left.row_stride,
-                 p.left.column_stride, m, depth, packed.data());
-      const T* block = right(b) + k * p.right.row_stride + j * p.right.column_stride;
+      const std::int64_t depth = std::min(kDepth, p_.k - k);
+      loops_.pack(left(b, i, k), p_.left.row_stride, p_.left.column_stride, m, depth,
+                  packed.data());
+      const T* block = right(b, k, j);
       if (transposed) {
-        loops.transpose(block, p.right.column_stride, n, depth, rows.data());
+        loops_.transpose(block, p_.right.column_stride, n, depth, rows.data());
         block = rows.data();
       }
-      loops.product({.m = m,
-                     .n = n,
-                     .k = depth,
-                     .packed_a = packed.data(),
-                     .b = {block, transposed ? n : p.right.row_stride, nullptr},
-                     .c = out(b) + i * p.n + j,
-                     .c_stride = p.n,
-                     .row_bias = nullptr,
-                     .column_bias = bias() && k == 0 ? bias() + j : nullptr,
-                     .accumulate = k > 0});
+      loops_.product({.m = m,
+                      .n = n,
+                      .k = depth,
+                      .packed_a = packed.data(),
+                      .b = {block, transposed ? n : p_.right.row_stride, nullptr},
+                      .c = out(b, i, j),
+                      .c_stride = p_.n,
+                      .row_bias = nullptr,
+                      .column_bias = k == 0 ? bias(j) : nullptr,
+                      .accumulate = k > 0});
       k += depth;
-    } while (k < p.k);
+    } while (k < p_.k);
   }
 
-  void run() const {
-    if (p.batch * p.m * p.n == 0) return;
-    const MatmulCut cut = cut_matmul(p, kSliceWork, 2 * loops.rows);
-    const bool by_dots =
-        p.left.rows_dense() && p.right.columns_dense() && p.m < kTransposeRows && p.k > 0;
-    // Slices hold whole batches where the products are tiny.
-    const std::int64_t together =
-        cut.pieces > 1 ? 1 : std::max<std::int64_t>(1, kSliceWork / std::max<std::int64_t>(1, p.m * p.n * p.k));
-    const std::int64_t groups = (p.batch + together - 1) / together;
-    base::parallel_for(groups * cut.pieces, [&](std::int64_t slice) {
-      const std::int64_t begin = slice % cut.pieces * cut.step;
-      const std::int64_t first = slice / cut.pieces * together;
-      const std::int64_t length = std::min(cut.step, (cut.by_rows ? p.m : p.n) - begin);
-      const std::int64_t i = cut.by_rows ? begin : 0, j = cut.by_rows ? 0 : begin;
-      const std::int64_t m = cut.by_rows ? length : p.m, n = cut.by_rows ? p.n : length;
-      for (std::int64_t b = first; b < std::min(first + together, p.batch); ++b) {
-        by_dots ? dots(b, i, m, j, n) : product(b, i, m, j, n);
-      }
-    });
-  }
+  const MatmulProblem& p_;
+  const GemmLoops<T>& loops_ = gemm_loops<T>();
 };
 
 Refusal refuse(const KernelArgs& args) {
   const Tensor& a = args.in(0);
+  const Tensor& b = args.in(1);
   if (a.dtype() == kFloat64) return nullptr;
   if (a.dtype() != kFloat32) return "not floating point";
-  const std::int64_t inner = std::max<std::int64_t>(1, a.sizes()[a.dim() - 1]);
-  const std::int64_t batch = args.call.op.id == OpId::bmm ? a.sizes()[0] : 1;
-  if (args.out().numel() * inner > kLargestFloat32 * std::max<std::int64_t>(1, batch)) {
+  const std::int64_t batch = args.call.op.id == OpId::bmm ? std::max<std::int64_t>(1, a.sizes()[0]) : 1;
+  const std::int64_t depth = std::max<std::int64_t>(1, a.sizes()[a.dim() - 1]);
+  // Which of its dimensions lies dense decides whether the right matrix is read along its rows.
+  const bool linear = args.call.op.id == OpId::linear;
+  const bool of_rows = b.strides()[b.dim() - (linear ? 1 : 2)] == 1 &&
+                       a.strides()[a.dim() - 1] == 1;
+  if (args.out().numel() * depth > batch * (of_rows ? kLargestOfRows : kLargest)) {
     return "large float32 products are the library's";
   }
   return nullptr;
@@ -113,7 +152,7 @@ Refusal refuse(const KernelArgs& args) {
 
 void run(const KernelArgs& args) {
   const MatmulProblem problem = matmul_problem(args);
-  problem.dtype == kFloat64 ? Tiles<double>{problem}.run() : Tiles<float>{problem}.run();
+  problem.dtype == kFloat64 ? Tiles<double>(problem).run() : Tiles<float>(problem).run();
 }
 
 }  // namespace
