@@ -145,15 +145,24 @@ void add_info(CLI::App& app, InfoOptions& options, std::function<int()>& run) {
   command.callback([&] { run = [&] { return run_info(options); }; });
 }
 
-int report(const char* message, int status) {
-  std::fprintf(stderr, "facula: %s\n", message);
+/// Prints an error as one line, however many its message has.
+int report(const std::string& message, int status) {
+  std::string line;
+  for (const char c : message) {
+    const bool space = c == ' ' || c == '\n';
+    if (!space) {
+      line += c;
+    } else if (!line.empty() && line.back() != ' ') {
+      line += ' ';
+    }
+  }
+  std::fprintf(stderr, "facula: %s\n", line.c_str());
   return status;
 }
 
 int run_program(int argc, char** argv) {
   CLI::App app("Facula: training neural networks in C++", "facula");
   app.set_version_flag("--version", kVersion);
-  app.require_subcommand(1);
   TrainOptions train;
   EvalOptions eval;
   BenchOptions bench;
@@ -168,8 +177,9 @@ int run_program(int argc, char** argv) {
   } catch (const CLI::Success& request) {
     return app.exit(request);  // --help, --version
   } catch (const CLI::ParseError& error) {
-    return report((std::string(error.what()) + " (see facula --help)").c_str(), 2);
+    return report(std::string(error.what()) + " (see facula --help)", 2);
   }
+  if (!run) return report("no command given; choose train, eval, bench or info", 2);
   return run();
 }
 

@@ -59,7 +59,7 @@ TEST(Backward, ReturnsGradientsInEachInputsDtype) {
 
 TEST(Backward, GoesThroughViews) {
   const Tensor x = tensor({1, 2, 3, 4, 5, 6}, {2, 3}).requires_grad_();
-  (x.permute({1, 0}).view({6}) * tensor({1, 2, 3, 4, 5, 6})).sum().backward();
+  (x.permute({1, 0}).reshape({6}) * tensor({1, 2, 3, 4, 5, 6})).sum().backward();
   expect_values(x.grad(), {1, 3, 5, 2, 4, 6});
 }
 

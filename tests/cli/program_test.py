@@ -93,7 +93,7 @@ class Usage(ProgramTest):
             self.assertEqual(done.stderr, '')
 
     def test_wrong_command_lines(self):
-        self.expect_usage_error(['subcommand'])
+        self.expect_usage_error(['no command', 'train'])
         self.expect_usage_error(['bogus'], 'bogus')
         self.expect_usage_error(['--model'], 'train', '--data', self.data)
         self.expect_usage_error(['--lrr'], *self.train_arguments('--lrr', 1))

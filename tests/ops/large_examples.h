@@ -27,7 +27,7 @@ inline std::vector<Sample> large_samples_of(const ops::DynamicOp& op) {
   std::vector<Sample> large;
   if (takes_any_shape(op)) {
     Sample sample = samples_of(op).at(1);
-    for (IntList sizes : {IntList{300, 411}, IntList{7, 19, 1009}}) {
+    for (const Dims& sizes : {Dims{300, 411}, Dims{7, 19, 1009}}) {
       large.push_back(mapped(sample, [&](const Tensor& t) { return tiled(t, sizes); }));
     }
     return large;

@@ -27,7 +27,8 @@ std::vector<float> train(const std::function<nn::AnyModule()>& make, IntList siz
     optimizer.step();
   }
   std::vector<float> values;
-  for (const auto& [name, value] : model->state_dict().flat()) {
+  const StateDict state = model->state_dict();
+  for (const auto& [name, value] : state.flat()) {
     for (const float x : value->get_if<Tensor>()->to_vector<float>()) values.push_back(x);
   }
   return values;
@@ -36,6 +37,7 @@ std::vector<float> train(const std::function<nn::AnyModule()>& make, IntList siz
 void expect_same_bits(const std::function<nn::AnyModule()>& make, IntList sizes) {
   const int before = get_num_threads();
   const std::vector<float> expected = train(make, sizes, 1);
+  ASSERT_GT(expected.size(), 10000u);
   for (const int threads : {2, 3, 8}) {
     // Not EXPECT_EQ on the vectors: it would print millions of numbers. NaN counts as a difference.
     EXPECT_TRUE(train(make, sizes, threads) == expected) << threads << " threads";

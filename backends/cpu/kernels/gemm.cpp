@@ -155,7 +155,38 @@ void product(const ProductBlock<T>& p) {
   }
 }
 
+// A tile of dot products: 24 accumulators of 32 registers, or 8 of 16.
+constexpr int kDotRows = kVectorRegisters == 32 ? 6 : 4;
 constexpr int kDotColumns = kVectorRegisters == 32 ? 4 : 2;
+
+/// Adds up the products of M rows of a and N rows of b.
+template <class T, int M, int N>
+[[gnu::always_inline]] inline void add_dots(const T* const* a, const T* const* b, std::int64_t count,
+                                            typename Vec<T>::Raw (&sums)[M][N]) {
+  using X = Vec<T>;
+  std::int64_t k = 0;
+  for (; k + X::kWidth <= count; k += X::kWidth) {
+    typename X::Raw right[N];
+#pragma GCC unroll 4
+    for (int s = 0; s < N; ++s) right[s] = X::load(b[s] + k);
+#pragma GCC unroll 6
+    for (int r = 0; r < M; ++r) {
+      const typename X::Raw left = X::load(a[r] + k);
+#pragma GCC unroll 4
+      for (int s = 0; s < N; ++s) sums[r][s] = X::fma(left, right[s], sums[r][s]);
+    }
+  }
+  const int rest = static_cast<int>(count - k);
+  if (rest == 0) return;
+#pragma GCC unroll 6
+  for (int r = 0; r < M; ++r) {
+    const typename X::Raw left = X::load(a[r] + k, rest);
+#pragma GCC unroll 4
+    for (int s = 0; s < N; ++s) {
+      sums[r][s] = X::fma(left, X::load(b[s] + k, rest), sums[r][s]);
+    }
+  }
+}
 
 template <class T, int M, int N>
 void dot_tile(const DotBlock<T>& p, std::int64_t i, std::int64_t j) {
@@ -165,44 +196,24 @@ void dot_tile(const DotBlock<T>& p, std::int64_t i, std::int64_t j) {
   for (int r = 0; r < M; ++r) a[r] = row_of(p.a, i + r);
   for (int s = 0; s < N; ++s) b[s] = row_of(p.b, j + s);
   typename X::Raw sums[M][N];
-#pragma GCC unroll 4
+#pragma GCC unroll 6
   for (int r = 0; r < M; ++r) {
 #pragma GCC unroll 4
     for (int s = 0; s < N; ++s) sums[r][s] = X::zero();
   }
-  std::int64_t k = 0;
-  for (; k + X::kWidth <= p.k; k += X::kWidth) {
-    typename X::Raw right[N];
-#pragma GCC unroll 4
-    for (int s = 0; s < N; ++s) right[s] = X::load(b[s] + k);
-#pragma GCC unroll 4
-    for (int r = 0; r < M; ++r) {
-      const typename X::Raw left = X::load(a[r] + k);
-#pragma GCC unroll 4
-      for (int s = 0; s < N; ++s) sums[r][s] = X::fma(left, right[s], sums[r][s]);
-    }
+  for (std::int64_t pair = 0; pair < p.batch; ++pair) {
+    add_dots<T, M, N>(a, b, p.k, sums);
+    for (int r = 0; r < M; ++r) a[r] += p.a_step;
+    for (int s = 0; s < N; ++s) b[s] += p.b_step;
   }
-  if (const int rest = static_cast<int>(p.k - k)) {
-#pragma GCC unroll 4
-    for (int r = 0; r < M; ++r) {
-      const typename X::Raw left = X::load(a[r] + k, rest);
-#pragma GCC unroll 4
-      for (int s = 0; s < N; ++s) {
-        sums[r][s] = X::fma(left, X::load(b[s] + k, rest), sums[r][s]);
-      }
-    }
-  }
-#pragma GCC unroll 4
-  for (int s = 0; s < N; ++s) {
-    const T bias = p.column_bias ? p.column_bias[j + s] : T(0);
-    typename X::Raw column[M];
-#pragma GCC unroll 4
-    for (int r = 0; r < M; ++r) column[r] = sums[r][s];
-    T totals[M];
-    sum_lanes<T, M>(column, totals);
-    for (int r = 0; r < M; ++r) {
-      T& to = p.c[(i + r) * p.c_stride + j + s];
-      to = p.accumulate ? to + (totals[r] + bias) : totals[r] + bias;
+#pragma GCC unroll 6
+  for (int r = 0; r < M; ++r) {
+    T totals[N];
+    sum_lanes<T, N>(sums[r], totals);
+    T* to = p.c + (i + r) * p.c_stride + j;
+    for (int s = 0; s < N; ++s) {
+      const T total = p.column_bias ? totals[s] + p.column_bias[j + s] : totals[s];
+      to[s] = p.accumulate ? to[s] + total : total;
     }
   }
 }
@@ -217,6 +228,7 @@ void dot_rows(const DotBlock<T>& p, std::int64_t i) {
 template <class T>
 void dots(const DotBlock<T>& p) {
   std::int64_t i = 0;
+  for (; i + kDotRows <= p.m; i += kDotRows) dot_rows<T, kDotRows>(p, i);
   for (; i + 4 <= p.m; i += 4) dot_rows<T, 4>(p, i);
   for (; i + 2 <= p.m; i += 2) dot_rows<T, 2>(p, i);
   if (i < p.m) dot_rows<T, 1>(p, i);

@@ -30,11 +30,13 @@ struct ProductBlock {
   bool accumulate;    ///< start from c instead of 0
 };
 
-/// c[i][j] = bias + dot product of row i of a and row j of b, each of k elements.
+/// c[i][j] = bias + dot product of row i of a and row j of b, each of k elements; summed over
+/// `batch` pairs of matrices, the next ones a_step and b_step elements further.
 template <class T>
 struct DotBlock {
   std::int64_t m, n, k;
   Rows<T> a, b;
+  std::int64_t batch, a_step, b_step;
   T* c;
   std::int64_t c_stride;
   const T* column_bias;

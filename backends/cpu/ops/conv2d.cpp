@@ -23,8 +23,11 @@ namespace {
 constexpr std::int64_t kSliceWork = 128 << 10;
 /// Images are cut into bands of lines only to make this many slices.
 constexpr std::int64_t kWantedSlices = 8;
-/// Partial sums of a weight gradient.
+/// Partial sums of a weight gradient: how many, the multiplications that are worth one, and the
+/// elements of padded images to keep at a time.
 constexpr std::int64_t kMostChunks = 8;
+constexpr std::int64_t kChunkWork = 512 << 10;
+constexpr std::int64_t kCopiedElements = 64 << 10;
 
 /// Planes [channels, h, w] surrounded by zeros (or cropped where `top` or `left` are negative).
 struct PaddedPlanes {
@@ -48,6 +51,17 @@ void pad(const GemmLoops<T>& loops, const PaddedPlanes& p, const T* from, T* to)
                to + (c * p.padded_h + p.top + first_row) * p.padded_w + p.left + first_column,
                p.padded_w);
   }
+}
+
+/// Pads a batch of planes, unless that changes nothing. Returns the padded ones.
+template <class T>
+const T* padded_batch(const GemmLoops<T>& loops, const PaddedPlanes& p, std::int64_t batch,
+                      const T* from, T* to) {
+  if (p.plain()) return from;
+  for (std::int64_t n = 0; n < batch; ++n) {
+    pad(loops, p, from + n * p.channels * p.h * p.w, to + n * p.numel());
+  }
+  return to;
 }
 
 /// Shifts of the padded planes, one per (channel, row, column) of the kernel.
@@ -151,11 +165,11 @@ void forward(const KernelArgs& args, const ConvShape& s) {
 
 /// The gradient of the input is the convolution of the padded gradient with the mirrored kernel.
 template <class T>
-void backward_input(const KernelArgs& args, const ConvShape& s) {
+void gather_input_gradient(const KernelArgs& args, const ConvShape& s) {
   const GemmLoops<T>& loops = gemm_loops<T>();
   const Tensor grad = args.in(0).contiguous(), weight = args.in(1).contiguous();
   const std::int64_t above = (s.kh - 1) * s.dilation_h, before = (s.kw - 1) * s.dilation_w;
-  const PaddedPlanes planes = {s.oc,        s.oh,           s.ow,          s.h + above,
+  const PaddedPlanes planes = {s.oc,         s.oh,            s.ow,          s.h + above,
                                s.w + before, above - s.pad_h, before - s.pad_w};
   const Shifts shifts{planes, s};
   const Scratch<std::int64_t> offsets(shifts.count());
@@ -177,44 +191,113 @@ void backward_input(const KernelArgs& args, const ConvShape& s) {
       .run();
 }
 
-/// Dot products of the gradient, its lines spread to the input's width, with the shifted input.
+/// The gradient's lines, spread to the width of the padded input with zeros between.
+PaddedPlanes spread_gradient(const ConvShape& s) {
+  return {s.oc, s.oh, s.ow, s.oh, s.w + 2 * s.pad_w, 0, 0};
+}
+
+/// The same the other way round: every tap of the kernel adds its share to the padded input's
+/// gradient at its own shift. Less work where the result is larger than the gradient.
 template <class T>
-void backward_weight(const KernelArgs& args, const ConvShape& s) {
+void scatter_input_gradient(const KernelArgs& args, const ConvShape& s) {
   const GemmLoops<T>& loops = gemm_loops<T>();
-  const Tensor grad = args.in(0).contiguous(), x = args.in(1).contiguous();
-  const PaddedPlanes planes = padded_input(s);
-  const PaddedPlanes spread = {s.oc, s.oh, s.ow, s.oh, planes.padded_w, 0, 0};
-  const Shifts shifts{planes, s};
-  const std::int64_t depth = shifts.count(), numel = s.oc * depth;
-  const Scratch<std::int64_t> offsets(depth);
-  shifts.fill(offsets.data(), false);
+  const Tensor grad = args.in(0).contiguous(), weight = args.in(1).contiguous();
+  const PaddedPlanes planes = padded_input(s), spread = spread_gradient(s);
+  const std::int64_t taps = s.kh * s.kw, plane = planes.padded_h * planes.padded_w;
+  const std::int64_t packed_size = loops.packed_size(s.c, s.oc);
+  const Scratch<T> packed(taps * packed_size);
+  for (std::int64_t tap = 0; tap < taps; ++tap) {
+    loops.pack(weight.impl()->typed<T>() + tap, taps, s.c * taps, s.c, s.oc,
+               packed.data() + tap * packed_size);
+  }
   const std::int64_t pixels = (s.oh - 1) * planes.padded_w + s.ow;
-  const std::int64_t chunks =
-      std::clamp<std::int64_t>(s.n * numel * pixels / kSliceWork, 1, std::min(s.n, kMostChunks));
-  const std::int64_t images = (s.n + chunks - 1) / chunks;
-  const std::int64_t parts = (s.n + images - 1) / images;
-  T* out = args.out().impl()->typed<T>();
-  const Scratch<T> sums(parts > 1 ? parts * numel : 0);
-  T* first = parts > 1 ? sums.data() : out;
-  base::parallel_for(parts, [&](std::int64_t part) {
-    const Scratch<T> padded(planes.plain() ? 0 : planes.numel());
+  const std::int64_t together =
+      std::max<std::int64_t>(1, kSliceWork / (s.c * s.oc * taps * pixels));
+  base::parallel_for((s.n + together - 1) / together, [&](std::int64_t slice) {
     const Scratch<T> wide(spread.plain() ? 0 : spread.numel());
-    for (std::int64_t n = part * images; n < std::min((part + 1) * images, s.n); ++n) {
-      const T* source = x.impl()->typed<T>() + n * s.c * s.h * s.w;
-      if (!planes.plain()) {
-        pad(loops, planes, source, padded.data());
-        source = padded.data();
-      }
+    const Scratch<T> padded(planes.plain() ? 0 : planes.numel());
+    for (std::int64_t n = slice * together; n < std::min((slice + 1) * together, s.n); ++n) {
       const T* lines = grad.impl()->typed<T>() + n * s.oc * s.oh * s.ow;
       if (!spread.plain()) {
         pad(loops, spread, lines, wide.data());
         lines = wide.data();
       }
+      T* out = args.out().impl()->typed<T>() + n * s.c * s.h * s.w;
+      T* sums = planes.plain() ? out : padded.data();
+      std::memset(sums, 0, static_cast<std::size_t>(planes.numel()) * sizeof(T));
+      for (std::int64_t tap = 0; tap < taps; ++tap) {
+        const std::int64_t shift = tap / s.kw * s.dilation_h * planes.padded_w +
+                                   tap % s.kw * s.dilation_w;
+        loops.product({.m = s.c,
+                       .n = pixels,
+                       .k = s.oc,
+                       .packed_a = packed.data() + tap * packed_size,
+                       .b = {lines, s.oh * planes.padded_w, nullptr},
+                       .c = sums + shift,
+                       .c_stride = plane,
+                       .row_bias = nullptr,
+                       .column_bias = nullptr,
+                       .accumulate = true});
+      }
+      if (planes.plain()) continue;
+      for (std::int64_t c = 0; c < s.c; ++c) {
+        loops.copy(sums + c * plane + s.pad_h * planes.padded_w + s.pad_w, planes.padded_w, s.h,
+                   s.w, out + c * s.h * s.w, s.w);
+      }
+    }
+  });
+}
+
+template <class T>
+void backward_input(const KernelArgs& args, const ConvShape& s) {
+  // Scattering also loads and stores its sums once per tap.
+  const std::int64_t gathered = s.h * (s.w + (s.kw - 1) * s.dilation_w);
+  const std::int64_t scattered = s.oh * (s.w + 2 * s.pad_w);
+  const bool scatter = scattered * (s.oc + 2) < gathered * s.oc;
+  scatter ? scatter_input_gradient<T>(args, s) : gather_input_gradient<T>(args, s);
+}
+
+/// Dot products of the gradient, its lines spread to the input's width, with the shifted input.
+template <class T>
+void backward_weight(const KernelArgs& args, const ConvShape& s) {
+  const GemmLoops<T>& loops = gemm_loops<T>();
+  const Tensor grad = args.in(0).contiguous(), x = args.in(1).contiguous();
+  const PaddedPlanes planes = padded_input(s), spread = spread_gradient(s);
+  const Shifts shifts{planes, s};
+  const std::int64_t depth = shifts.count(), numel = s.oc * depth;
+  const Scratch<std::int64_t> offsets(depth);
+  shifts.fill(offsets.data(), false);
+  const std::int64_t pixels = (s.oh - 1) * planes.padded_w + s.ow;
+  const std::int64_t chunks = std::clamp<std::int64_t>(s.n * numel * pixels / kChunkWork, 1,
+                                                       std::min(s.n, kMostChunks));
+  const std::int64_t images = (s.n + chunks - 1) / chunks;
+  const std::int64_t parts = (s.n + images - 1) / images;
+  // Images whose copies are kept together, so that sums of lanes are joined once for all of them.
+  const std::int64_t copied = (planes.plain() ? 0 : planes.numel()) +
+                              (spread.plain() ? 0 : spread.numel());
+  const std::int64_t together =
+      std::clamp<std::int64_t>(kCopiedElements / std::max<std::int64_t>(1, copied), 1, images);
+  T* out = args.out().impl()->typed<T>();
+  const Scratch<T> sums(parts > 1 ? parts * numel : 0);
+  T* first = parts > 1 ? sums.data() : out;
+  base::parallel_for(parts, [&](std::int64_t part) {
+    const Scratch<T> padded(planes.plain() ? 0 : together * planes.numel());
+    const Scratch<T> wide(spread.plain() ? 0 : together * spread.numel());
+    const std::int64_t end = std::min((part + 1) * images, s.n);
+    for (std::int64_t n = part * images; n < end; n += together) {
+      const std::int64_t batch = std::min(together, end - n);
+      const T* source = x.impl()->typed<T>() + n * s.c * s.h * s.w;
+      const T* lines = grad.impl()->typed<T>() + n * s.oc * s.oh * s.ow;
       loops.dots({.m = s.oc,
                   .n = depth,
                   .k = pixels,
-                  .a = {lines, s.oh * planes.padded_w, nullptr},
-                  .b = {source, 0, offsets.data()},
+                  .a = {padded_batch(loops, spread, batch, lines, wide.data()),
+                        s.oh * planes.padded_w, nullptr},
+                  .b = {padded_batch(loops, planes, batch, source, padded.data()), 0,
+                        offsets.data()},
+                  .batch = batch,
+                  .a_step = spread.numel(),
+                  .b_step = planes.numel(),
                   .c = first + part * numel,
                   .c_stride = depth,
                   .column_bias = nullptr,

@@ -71,7 +71,7 @@ class Tiles {
 
   /// Both matrices are read along their rows: nothing is packed or transposed.
   void run_dots() const {
-    constexpr std::int64_t kGranule = 4;
+    constexpr std::int64_t kGranule = 12;
     const bool by_rows = p_.m >= p_.n;
     const MatmulCut cut(by_rows, by_rows ? p_.m : p_.n, work() / kSliceWork, kGranule);
     for_blocks(cut, [&](std::int64_t b, std::int64_t i, std::int64_t m, std::int64_t j,
@@ -82,6 +82,9 @@ class Tiles {
                      .k = std::min(kDepthOfDots, p_.k - k),
                      .a = {left(b, i, k), p_.left.row_stride, nullptr},
                      .b = {right(b, k, j), p_.right.column_stride, nullptr},
+                     .batch = 1,
+                     .a_step = 0,
+                     .b_step = 0,
                      .c = out(b, i, j),
                      .c_stride = p_.n,
                      .column_bias = k == 0 ? bias(j) : nullptr,

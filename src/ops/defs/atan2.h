@@ -39,7 +39,7 @@ OpDef define_atan2() {
       .samples =
           [](Samples& s) {
             s.binary();
-            s.add({tensor({0, 0, 1, -1}, {-1}, kFloat32), tensor({1, -1, 0, 0}, {-1}, kFloat32)});
+            s.add({tensor({0, 0, 1, -1}, {-1}, kInt64), tensor({1, -1, 0, 0}, {-1}, kInt64)});
           },
       .errors = binary_errors,
   });

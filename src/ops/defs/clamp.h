@@ -36,7 +36,6 @@ OpDef define_clamp() {
             s.add({s.normal({3, 4}), -0.5, 0.7});
             s.add({s.normal({5}), -0.5});
             s.add({s.normal({5}), NoneType{}, 0.7});
-            s.add({s.integers({6}, -9, 9), -3.0, 3.0});
           },
       .errors = unary_errors,
   });

@@ -11,6 +11,7 @@ namespace {
 /// "preserve" keeps the layout of tensors without gaps.
 void infer(Infer& c) {
   const auto& attrs = c.attrs<to_copy_attrs>();
+  check<ValueError>(c.in(0).defined(), "to_copy: the input is an undefined tensor");
   const TensorImpl& self = *c.in(0).impl();
   const DType dtype = attrs.dtype.value_or(self.dtype);
   const std::string_view format = attrs.memory_format;
