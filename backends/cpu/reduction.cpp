@@ -100,7 +100,7 @@ class Reducer {
     const bool kept_is_contiguous = !kept_.empty() && kept_.back().stride == element_bytes_;
     const bool reduced_is_contiguous =
         !reduced_.empty() && reduced_.back().stride == element_bytes_;
-    if (kept_is_contiguous && !reduced_is_contiguous && kept_.back().size > 1) {
+    if (kept_is_contiguous && !reduced_.empty() && !reduced_is_contiguous) {
       run_columns();
     } else {
       run_rows();

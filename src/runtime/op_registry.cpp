@@ -56,7 +56,8 @@ void initialize() {
   }
   register_backends();
   for (const Op& op : table()) {
-    if (!op.def.elementwise || op.def.elementwise->predicate) continue;
+    const ElementwiseTraits* traits = op.def.elementwise;
+    if (!traits || traits->predicate || traits->mask_inputs > 0) continue;
     const int row = static_cast<int>(op.id);
     std::copy_n(elementwise_loops[row], kDTypeCount, direct_loops[row]);
   }
@@ -66,7 +67,8 @@ void initialize() {
 }  // namespace
 
 void ensure_initialized() {
-  if (initialized.load(std::memory_order_acquire)) [[likely]] return;
+  if (initialized.load(std::memory_order_acquire)) [[likely]]
+    return;
   static std::once_flag once;
   std::call_once(once, initialize);
 }

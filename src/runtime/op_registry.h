@@ -49,7 +49,7 @@ Op* find_op(std::string_view name);
 
 /// Inner loops of the CPU's elementwise ops by dtype of the inputs; null where unsupported.
 extern ElementwiseLoop elementwise_loops[static_cast<int>(OpId::count)][kDTypeCount];
-/// Those among them whose result has the inputs' dtype, which the dispatcher may run directly.
+/// Those among them whose inputs and result are of one dtype, which the dispatcher may run directly.
 extern ElementwiseLoop direct_loops[static_cast<int>(OpId::count)][kDTypeCount];
 
 /// The implementations of an op on a device, in the order in which they are tried.

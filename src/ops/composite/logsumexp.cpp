@@ -24,7 +24,7 @@ CompositeDef define_logsumexp() {
             s.add({s.normal({7}), Dims{0}});
             s.add({s.normal({3, 4, 5}), Dims{1}});
             s.add({s.normal({3, 4, 5}), Dims{0, -1}, true});
-            s.add({tensor({-1e30, 1e30, 80, 90}, {2, 2}, kFloat32), Dims{0}});
+            s.add({tensor({-200, 50, 100, 90}, {2, 2}, kFloat32), Dims{0}});
           },
       .errors =
           [](ErrorSamples& e) {

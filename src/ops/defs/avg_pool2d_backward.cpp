@@ -16,6 +16,9 @@ OpDef define_avg_pool2d_backward() {
           [](Infer& c) {
             const Dims& size = c.attrs<avg_pool2d_backward_attrs>().size;
             const Tensor& grad = c.in(0);
+            check<DTypeError>(kFloatingTypes.contains(grad.dtype()),
+                              "avg_pool2d_backward: dtype {} is not supported; use float32 or float64",
+                              name_of(grad.dtype()));
             check<ShapeError>(grad.dim() == 4, "avg_pool2d_backward: grad of size {}, expected "
                               "[N, C, h, w]", grad.sizes());
             c.out(grad.dtype(), {grad.sizes()[0], grad.sizes()[1], size[0], size[1]},

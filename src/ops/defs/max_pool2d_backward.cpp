@@ -15,6 +15,9 @@ OpDef define_max_pool2d_backward() {
           [](Infer& c) {
             const Dims& size = c.attrs<max_pool2d_backward_attrs>().size;
             const Tensor& grad = c.in(0);
+            check<DTypeError>(kFloatingTypes.contains(grad.dtype()),
+                              "max_pool2d_backward: dtype {} is not supported; use float32 or float64",
+                              name_of(grad.dtype()));
             check<ShapeError>(grad.dim() == 4 && grad.sizes() == c.in(1).sizes(),
                               "max_pool2d_backward: grad of size {} for indices of size {}",
                               grad.sizes(), c.in(1).sizes());

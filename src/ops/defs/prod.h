@@ -36,17 +36,20 @@ OpDef define_prod() {
       .doc = "Product over the given dimensions (none given: all). Integers and bool give int64.",
       .gradient =
           [](GradientContext& g) {
-            // Per result: without a zero, output / self; with one zero, the product of the others
-            // at its place; with more, nothing. The gradient of this gradient presumes that there
-            // is no zero.
+            // The product of the others: of those that are not 0 by division, times the zeros among
+            // them, which are summed because there is one at most where the result, or its own
+            // gradient, is not 0. Third derivatives presume that there is no zero.
             const Tensor self = g.input(0);
             const auto& attrs = g.attrs<ReductionAttrs>();
             const Tensor zero = self == 0;
             const Tensor others = where(zero, 1, self);
-            const Tensor zeros = sum(zero, attrs.dim, true);
             const Tensor product = prod(others, attrs.dim, true) / others;
-            const Tensor slope =
-                where(zeros == 0, product, where(logical_and(zeros == 1, zero), product, 0));
+            const Tensor count = sum(zero, attrs.dim, true);
+            const Tensor zeros = sum(where(zero, self, 0), attrs.dim, true);
+            const Tensor with_one = where(zero, product, product * zeros);
+            const Tensor with_two = where(zero, product * (zeros - self), 0);
+            const Tensor slope = where(count == 0, product,
+                                       where(count == 1, with_one, where(count == 2, with_two, 0)));
             g.set(0, expand_reduced(g.grad(), self.sizes(), attrs) * slope);
           },
       .saves = {input(0)},
