@@ -4,55 +4,70 @@
 #include <algorithm>
 
 #include "base/function_ref.h"
+#include "base/small_vector.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
 
 namespace facula::cpu {
 
-/// All lines of `a` along `dim`, and those of `b`, which has the same sizes in the other
-/// dimensions.
+/// All lines of `a` along `dim`, and those of `b`, which has the same sizes in the other dimensions
+/// and may lack `dim`. Where the elements of a line are not neighbours, lines that are come
+/// together in groups of at most kMaxLines.
 class Lines {
  public:
+  static constexpr std::int64_t kMaxLines = 128;
+
   Lines(const TensorImpl& a, const TensorImpl& b, int dim, bool b_has_dim) {
     int place = 0;  // of the dimension in b
     for (int d = 0; d < a.dim; ++d) {
-      if (d == dim) {
-        length = a.sizes[d];
-        stride_a = a.strides[d];
-        if (b_has_dim) stride_b = b.strides[place++];
-        continue;
+      const bool own = d == dim;
+      const std::int64_t stride = !own || b_has_dim ? b.strides[place++] : 0;
+      const Axis axis{a.sizes[d], a.strides[d], stride};
+      if (own) {
+        along = axis;
+      } else {
+        outer_.push_back(axis);
       }
-      sizes_.push_back(a.sizes[d]);
-      strides_a_.push_back(a.strides[d]);
-      strides_b_.push_back(b.strides[place++]);
-      count *= a.sizes[d];
     }
+    if (along.a == 1 || outer_.empty()) return;
+    columns = outer_.back();
+    outer_.pop_back();
   }
 
-  /// Calls body(offset in a, offset in b), in elements, for every line; on all threads.
-  void for_each(FunctionRef<void(std::int64_t, std::int64_t)> body) const {
+  struct Axis {
+    std::int64_t size = 1;
+    std::int64_t a = 1, b = 1;  // strides in elements
+  };
+
+  /// Calls body(offset in a, offset in b, n) for groups of n lines; on all threads.
+  void for_each(FunctionRef<void(std::int64_t, std::int64_t, std::int64_t)> body) const {
     constexpr std::int64_t kSliceElements = 16384;
-    const std::int64_t group =
-        std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, length));
-    base::parallel_for((count + group - 1) / group, [&](std::int64_t slice) {
-      const std::int64_t end = std::min((slice + 1) * group, count);
-      for (std::int64_t i = slice * group; i < end; ++i) {
-        std::int64_t rest = i, a = 0, b = 0;
-        for (int d = sizes_.size() - 1; d >= 0; --d) {
-          a += rest % sizes_[d] * strides_a_[d];
-          b += rest % sizes_[d] * strides_b_[d];
-          rest /= sizes_[d];
+    const std::int64_t blocks = (columns.size + kMaxLines - 1) / kMaxLines;
+    std::int64_t groups = blocks;
+    for (const Axis& axis : outer_) groups *= axis.size;
+    const std::int64_t work =
+        std::max<std::int64_t>(1, along.size) * std::min(columns.size, kMaxLines);
+    const std::int64_t together =
+        std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, work));
+    base::parallel_for((groups + together - 1) / together, [&](std::int64_t slice) {
+      const std::int64_t end = std::min((slice + 1) * together, groups);
+      for (std::int64_t i = slice * together; i < end; ++i) {
+        const std::int64_t column = i % blocks * kMaxLines;
+        std::int64_t rest = i / blocks, a = column * columns.a, b = column * columns.b;
+        for (std::size_t d = outer_.size(); d-- > 0;) {
+          a += rest % outer_[d].size * outer_[d].a;
+          b += rest % outer_[d].size * outer_[d].b;
+          rest /= outer_[d].size;
         }
-        body(a, b);
+        body(a, b, std::min(kMaxLines, columns.size - column));
       }
     });
   }
 
-  std::int64_t length = 1, count = 1;
-  std::int64_t stride_a = 1, stride_b = 1;  ///< along the line, in elements
+  Axis along, columns;
 
  private:
-  Dims sizes_, strides_a_, strides_b_;
+  SmallVector<Axis, kMaxDims> outer_;
 };
 
 }  // namespace facula::cpu

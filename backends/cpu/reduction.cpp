@@ -15,7 +15,8 @@ const ReductionLoops* reduction_loops[static_cast<int>(OpId::count)] = {};
 
 namespace {
 
-/// Elements a slice reduces; a longer reduction is cut into several whose totals are joined in a tree.
+/// Elements a slice reduces; a longer reduction is cut into several whose totals are joined in a
+/// tree.
 constexpr std::int64_t kSliceElements = 32768;
 /// Columns handled together when the kept dimension is the contiguous one.
 constexpr std::int64_t kColumnBlock = kMaxColumns;
@@ -116,7 +117,7 @@ class Reducer {
 
   /// Total of the reduced positions [begin, end) for the kept position at `base`.
   void reduce_range(const char* base, std::int64_t begin, std::int64_t end, void* total) const {
-    if (reduced_.empty()) return loops_.row(base, 1, element_bytes_, total);
+    if (reduced_.empty()) return loops_.rows(base, 1, 0, 1, element_bytes_, total);
     const Axis& inner = reduced_.back();
     alignas(16) char piece[16];
     bool first = true;
@@ -124,7 +125,7 @@ class Reducer {
       const std::int64_t within = begin % inner.size;
       const std::int64_t n = std::min(inner.size - within, end - begin);
       void* target = first ? total : piece;
-      loops_.row(base + offset_of(reduced_, begin), n, inner.stride, target);
+      loops_.rows(base + offset_of(reduced_, begin), 1, 0, n, inner.stride, target);
       if (!first) loops_.combine(total, piece, 1);
       first = false;
       begin += n;
@@ -141,6 +142,24 @@ class Reducer {
     }
   }
 
+  /// Finishes results from `first` on, up to `last` or as many as one call of the loop covers.
+  /// Returns how many.
+  std::int64_t reduce_some_rows(std::int64_t first, std::int64_t last) const {
+    constexpr std::int64_t kMost = 64;
+    alignas(16) char totals[kMost * 16];
+    const char* base = base_ + offset_of(kept_, first);
+    std::int64_t n = 1;
+    if (kept_.empty() || reduced_.size() != 1) {
+      reduce_range(base, 0, count_, totals);
+    } else {
+      const Axis& inner = kept_.back();
+      n = std::min({kMost, last - first, inner.size - first % inner.size});
+      loops_.rows(base, n, inner.stride, count_, reduced_[0].stride, totals);
+    }
+    loops_.finish(totals, n, static_cast<double>(count_), out_ + first * out_size_);
+    return n;
+  }
+
   void run_rows() {
     const std::int64_t cuts = (count_ + kSliceElements - 1) / kSliceElements;
     const auto bytes = static_cast<std::int64_t>(loops_.accumulator_bytes);
@@ -148,11 +167,7 @@ class Reducer {
       const std::int64_t per_slice = std::max<std::int64_t>(1, kSliceElements / count_);
       base::parallel_for((results_ + per_slice - 1) / per_slice, [&](std::int64_t slice) {
         const std::int64_t last = std::min((slice + 1) * per_slice, results_);
-        for (std::int64_t i = slice * per_slice; i < last; ++i) {
-          alignas(16) char total[16];
-          reduce_range(base_ + offset_of(kept_, i), 0, count_, total);
-          loops_.finish(total, 1, static_cast<double>(count_), out_ + i * out_size_);
-        }
+        for (std::int64_t i = slice * per_slice; i < last;) i += reduce_some_rows(i, last);
       });
       return;
     }

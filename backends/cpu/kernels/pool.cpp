@@ -39,6 +39,46 @@ void max(const T* image, std::int64_t width, std::int64_t channels, const PoolWi
   });
 }
 
+/// Rows, columns and stride are constants where they are usual, so that windows are unrolled.
+template <class T, int kRows, int kColumns, int kStride>
+[[gnu::always_inline]] inline void max_line_of(const T* __restrict plane, std::int64_t width,
+                                               const PoolLine& line, T* __restrict out,
+                                               std::int32_t* __restrict index) {
+  const std::int64_t rows = kRows ? kRows : line.rows, columns = kColumns ? kColumns : line.columns;
+  const std::int64_t stride = kStride ? kStride : line.stride;
+  const std::int64_t down = kRows ? width : line.row_step * width;
+  const std::int64_t right = kColumns ? 1 : line.column_step;
+  const std::int64_t first = line.first_row * width + line.first_column;
+  for (std::int64_t i = 0; i < line.count; ++i) {
+    std::int64_t at = first + i * stride;
+    T best = plane[at];
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (std::int64_t c = 0; c < columns; ++c) {
+        const std::int64_t position = first + i * stride + r * down + c * right;
+        const T x = plane[position];
+        const bool wins = !(x <= best) & (best == best);
+        best = wins ? x : best;
+        at = wins ? position : at;
+      }
+    }
+    out[i] = best;
+    index[i] = static_cast<std::int32_t>(at);
+  }
+}
+
+template <class T>
+void max_line(const T* plane, std::int64_t width, const PoolLine& line, T* out,
+              std::int32_t* index) {
+  const bool square = line.rows == line.columns && line.row_step == 1 && line.column_step == 1;
+  if (square && line.rows == 2 && line.stride == 2) {
+    return max_line_of<T, 2, 2, 2>(plane, width, line, out, index);
+  }
+  if (square && line.rows == 3 && line.stride == 2) {
+    return max_line_of<T, 3, 3, 2>(plane, width, line, out, index);
+  }
+  max_line_of<T, 0, 0, 0>(plane, width, line, out, index);
+}
+
 template <class T>
 void average(const T* image, std::int64_t width, std::int64_t channels, const PoolWindow& window,
              T scale, T* __restrict out) {
@@ -61,7 +101,7 @@ void average_backward(const T* grad, std::int64_t width, std::int64_t channels,
 
 template <class T>
 constexpr PoolLoops<T> loops() {
-  return {max<T>, average<T>, average_backward<T>};
+  return {max<T>, max_line<T>, average<T>, average_backward<T>};
 }
 
 }  // namespace

@@ -12,8 +12,10 @@ inline constexpr int kMaxColumns = 512;
 
 struct ReductionLoops {
   std::size_t accumulator_bytes = 0;
-  /// Reduces n elements `stride` bytes apart to one total.
-  void (*row)(const void* input, std::int64_t n, std::int64_t stride, void* total) = nullptr;
+  /// Reduces each of `rows` rows, `row_step` bytes apart, of n elements `stride` bytes apart to one
+  /// total.
+  void (*rows)(const void* input, std::int64_t rows, std::int64_t row_step, std::int64_t n,
+               std::int64_t stride, void* totals) = nullptr;
   /// Reduces `rows` rows of n <= kMaxColumns consecutive elements to n totals.
   void (*columns)(const void* input, std::int64_t rows, std::int64_t row_stride, std::int64_t n,
                   void* totals) = nullptr;

@@ -1,6 +1,5 @@
 // Ops along one dimension: cumsum, argmax, argmin, argsort.
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 #include <type_traits>
 
@@ -8,7 +7,6 @@
 #include "backends/cpu/lines.h"
 #include "backends/cpu/reduction.h"
 #include "backends/cpu/registration.h"
-#include "core/host_allocator.h"
 #include "ops/attrs/argmax.h"
 #include "ops/attrs/argmin.h"
 #include "ops/attrs/argsort.h"
@@ -47,13 +45,15 @@ void cumsum(const KernelArgs& args) {
     using T = decltype(element);
     using Sum = std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t>;
     using Out = std::conditional_t<std::is_floating_point_v<T>, T, std::int64_t>;
-    lines.for_each([&](std::int64_t from, std::int64_t to) {
+    lines.for_each([&](std::int64_t from, std::int64_t to, std::int64_t n) {
       const T* x = self.typed<T>() + from;
       Out* y = out.typed<Out>() + to;
-      Sum sum = 0;
-      for (std::int64_t i = 0; i < lines.length; ++i) {
-        sum += static_cast<Sum>(x[i * lines.stride_a]);
-        y[i * lines.stride_b] = static_cast<Out>(sum);
+      Sum sums[Lines::kMaxLines] = {};
+      for (std::int64_t i = 0; i < lines.along.size; ++i) {
+        for (std::int64_t k = 0; k < n; ++k) {
+          sums[k] += static_cast<Sum>(x[i * lines.along.a + k * lines.columns.a]);
+          y[i * lines.along.b + k * lines.columns.b] = static_cast<Out>(sums[k]);
+        }
       }
     });
   });
@@ -76,7 +76,7 @@ std::int64_t extreme(const T* x, std::int64_t n, std::int64_t stride) {
     const std::int64_t count = std::min(kBlock, n - begin);
     const T* block = x + begin * stride;
     T candidate;
-    loops.row(block, count, bytes, &candidate);
+    loops.rows(block, 1, 0, count, bytes, &candidate);
     const bool is_nan = candidate != candidate;
     if (place >= 0 && !is_nan && !(greatest ? candidate > best : candidate < best)) continue;
     std::int64_t i = 0;
@@ -86,6 +86,25 @@ std::int64_t extreme(const T* x, std::int64_t n, std::int64_t stride) {
     if (is_nan) break;
   }
   return place;
+}
+
+/// The same for n neighbouring lines, element by element.
+template <class T, bool greatest>
+void extremes_of_columns(const T* x, const Lines& lines, std::int64_t n, std::int64_t* places) {
+  T best[Lines::kMaxLines];
+  for (std::int64_t k = 0; k < n; ++k) {
+    best[k] = x[k * lines.columns.a];
+    places[k * lines.columns.b] = 0;
+  }
+  for (std::int64_t i = 1; i < lines.along.size; ++i) {
+    for (std::int64_t k = 0; k < n; ++k) {
+      const T value = x[i * lines.along.a + k * lines.columns.a];
+      const bool better = value != value || (greatest ? value > best[k] : value < best[k]);
+      if (!better || best[k] != best[k]) continue;
+      best[k] = value;
+      places[k * lines.columns.b] = i;
+    }
+  }
 }
 
 Tensor flattened(const Tensor& input) {
@@ -107,9 +126,14 @@ void extremes(const Tensor& input, std::optional<std::int64_t> dim, bool keepdim
   const Lines lines(impl, *out.impl(), axis, has_dim);
   with_type(impl.dtype, [&](auto element) {
     using T = decltype(element);
-    lines.for_each([&](std::int64_t from, std::int64_t to) {
-      out.impl()->typed<std::int64_t>()[to] =
-          extreme<T, greatest>(impl.typed<T>() + from, lines.length, lines.stride_a);
+    lines.for_each([&](std::int64_t from, std::int64_t to, std::int64_t n) {
+      const T* x = impl.typed<T>() + from;
+      auto* places = out.impl()->typed<std::int64_t>() + to;
+      if (n == 1) {
+        *places = extreme<T, greatest>(x, lines.along.size, lines.along.a);
+      } else {
+        extremes_of_columns<T, greatest>(x, lines, n, places);
+      }
     });
   });
 }
@@ -139,17 +163,19 @@ void argsort(const KernelArgs& args) {
   const Lines lines(self, out, wrap_dim(a.dim, self.dim, "argsort"), true);
   with_type(self.dtype, [&](auto element) {
     using T = decltype(element);
-    lines.for_each([&](std::int64_t from, std::int64_t to) {
-      const T* x = self.typed<T>() + from;
-      auto value = [&](std::int64_t i) { return x[i * lines.stride_a]; };
-      const Tensor scratch = new_tensor({lines.length}, kInt64, kCPU);
+    lines.for_each([&](std::int64_t from, std::int64_t to, std::int64_t n) {
+      const Tensor scratch = new_tensor({lines.along.size}, kInt64, kCPU);
       auto* order = scratch.impl()->typed<std::int64_t>();
-      std::iota(order, order + lines.length, std::int64_t{0});
-      std::stable_sort(order, order + lines.length, [&](std::int64_t i, std::int64_t j) {
-        return a.descending ? less(value(j), value(i)) : less(value(i), value(j));
-      });
-      auto* y = out.typed<std::int64_t>() + to;
-      for (std::int64_t i = 0; i < lines.length; ++i) y[i * lines.stride_b] = order[i];
+      for (std::int64_t k = 0; k < n; ++k) {
+        const T* x = self.typed<T>() + from + k * lines.columns.a;
+        auto value = [&](std::int64_t i) { return x[i * lines.along.a]; };
+        std::iota(order, order + lines.along.size, std::int64_t{0});
+        std::stable_sort(order, order + lines.along.size, [&](std::int64_t i, std::int64_t j) {
+          return a.descending ? less(value(j), value(i)) : less(value(i), value(j));
+        });
+        auto* y = out.typed<std::int64_t>() + to + k * lines.columns.b;
+        for (std::int64_t i = 0; i < lines.along.size; ++i) y[i * lines.along.b] = order[i];
+      }
     });
   });
 }

@@ -68,6 +68,11 @@ T* data(const Tensor& tensor) {
   return tensor.impl()->typed<T>();
 }
 
+/// A per-channel input, dense; undefined where absent.
+Tensor per_channel(const KernelArgs& args, std::size_t i) {
+  return args.has(i) ? args.in(i).detach().contiguous() : Tensor();
+}
+
 /// Mean and squared deviation of every channel, slices joined in order by Chan's formula.
 template <class T>
 void statistics(const Layout& layout, const T* x, double* mean, double* deviation) {
@@ -130,11 +135,12 @@ void train(const KernelArgs& args) {
   double* deviation = mean + channels;
   T* scale = data<T>(coefficients);
   T* shift = scale + channels;
+  const Tensor weights = per_channel(args, 1), biases = per_channel(args, 2);
   statistics(layout, data<T>(x), mean, deviation);
   for (std::int64_t c = 0; c < channels; ++c) {
     const double invstd = 1 / std::sqrt(deviation[c] / static_cast<double>(layout.rows) + eps);
-    const double weight = args.has(1) ? static_cast<double>(data<T>(args.in(1))[c]) : 1;
-    const double bias = args.has(2) ? static_cast<double>(data<T>(args.in(2))[c]) : 0;
+    const double weight = weights.defined() ? static_cast<double>(data<T>(weights)[c]) : 1;
+    const double bias = biases.defined() ? static_cast<double>(data<T>(biases)[c]) : 0;
     data<T>(args.out(1))[c] = static_cast<T>(mean[c]);
     data<T>(args.out(2))[c] = static_cast<T>(invstd);
     scale[c] = static_cast<T>(weight * invstd);
@@ -149,8 +155,10 @@ void backward(const KernelArgs& args) {
   const Tensor x = dense(args.in(1), format), g = dense(args.in(0), format);
   const Layout layout(x);
   const std::int64_t channels = layout.channels;
-  const T* mean = data<T>(args.in(3));
-  const T* invstd = data<T>(args.in(4));
+  const Tensor weights = per_channel(args, 2), means = per_channel(args, 3);
+  const Tensor inverses = per_channel(args, 4);
+  const T* mean = data<T>(means);
+  const T* invstd = data<T>(inverses);
   const Tensor partial = new_tensor({2, std::max<std::int64_t>(layout.slices, 1), channels},
                                     dtype_of<T>, kCPU);
   T* sums = data<T>(partial);
@@ -179,7 +187,8 @@ void backward(const KernelArgs& args) {
       product += static_cast<double>(products[slice * channels + k]);
     }
     const double inverse = invstd[k];
-    const double scale = inverse * (args.has(2) ? static_cast<double>(data<T>(args.in(2))[k]) : 1);
+    const double scale =
+        inverse * (weights.defined() ? static_cast<double>(data<T>(weights)[k]) : 1);
     data<T>(args.out(1))[k] = static_cast<T>(product * inverse);
     data<T>(args.out(2))[k] = static_cast<T>(sum);
     // dx = scale * (g - mean(g) - (x - mean) * invstd^2 * mean(g * (x - mean)))

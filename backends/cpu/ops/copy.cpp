@@ -6,12 +6,14 @@
 #include "backends/cpu/elementwise.h"
 #include "backends/cpu/kernels/convert.h"
 #include "backends/cpu/registration.h"
+#include "backends/cpu/transpose.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
 
 namespace facula::cpu {
 
 void copy_elements(const Tensor& source, const Tensor& destination) {
+  if (source.dtype() == destination.dtype() && copy_transposed(source, destination)) return;
   const ConvertRow& row = convert_kernels().rows[static_cast<int>(source.dtype())];
   const Tensor* inputs[] = {&source};
   run_strided_loop(row.loops[static_cast<int>(destination.dtype())], nullptr, destination, inputs);

@@ -17,10 +17,6 @@ namespace facula::cpu {
 namespace {
 
 constexpr std::int64_t kSliceElements = 16384;
-/// Columns of the last dimension that one slice handles; small, as a table with one row per index
-/// is often the only thing to split.
-constexpr std::int64_t kColumns = 128;
-
 enum class Action { gather, scatter, scatter_add };
 
 /// All ops are one loop over the positions of `values`, in which self[..., index, ...] and the
@@ -50,25 +46,30 @@ class Indexed {
     }
     units_ = 1;
     for (const Axis& axis : outer_) units_ *= axis.size;
-    blocks_ = (columns_.size + kColumns - 1) / kColumns;
   }
 
   /// `E` is the element type, for copies any type of its size.
   template <Action action, class E>
   void run(E alpha, const char* op) const {
     if (units_ == 0 || along_.size == 0 || columns_.size == 0) return;
-    const std::int64_t work = along_.size * std::min(columns_.size, kColumns);
+    // Columns per slice: a table with one row per index has little else to cut for writing.
+    const std::int64_t block =
+        action == Action::gather ? 4096 : std::clamp<std::int64_t>(columns_.size / 16, 64, 4096);
+    const std::int64_t blocks = (columns_.size + block - 1) / block;
+    const std::int64_t work = along_.size * std::min(columns_.size, block);
     const std::int64_t group = std::max<std::int64_t>(1, kSliceElements / work);
     // Reading may be cut anywhere; writing only between places.
     const std::int64_t cuts = action == Action::gather ? (work - 1) / kSliceElements + 1 : 1;
     const std::int64_t rows = (along_.size + cuts - 1) / cuts;
-    const std::int64_t pieces = units_ * blocks_;
+    const std::int64_t pieces = units_ * blocks;
     base::parallel_for((pieces + group - 1) / group * cuts, [&](std::int64_t slice) {
       const std::int64_t first = slice % cuts * rows;
       const std::int64_t end = std::min(first + rows, along_.size);
       const std::int64_t begin = slice / cuts * group;
       for (std::int64_t i = begin; i < std::min(begin + group, pieces); ++i) {
-        run_piece<action, E>(i, first, end, alpha, op);
+        const std::int64_t column = i % blocks * block;
+        run_piece<action, E>(i / blocks, column, std::min(block, columns_.size - column), first,
+                             end, alpha, op);
       }
     });
   }
@@ -93,11 +94,8 @@ class Indexed {
   }
 
   template <Action action, class E>
-  void run_piece(std::int64_t piece, std::int64_t first, std::int64_t end, E alpha,
-                 const char* op) const {
-    std::int64_t unit = piece / blocks_;
-    const std::int64_t column = piece % blocks_ * kColumns;
-    const std::int64_t n = std::min(kColumns, columns_.size - column);
+  void run_piece(std::int64_t unit, std::int64_t column, std::int64_t n, std::int64_t first,
+                 std::int64_t end, E alpha, const char* op) const {
     E* self = reinterpret_cast<E*>(self_) + column * columns_.self;
     E* values = reinterpret_cast<E*>(values_) + column * columns_.values;
     const std::int64_t* index = index_ + column * columns_.index;
@@ -127,7 +125,7 @@ class Indexed {
   const std::int64_t* index_;
   std::byte* self_;
   std::byte* values_;
-  std::int64_t limit_, units_, blocks_;
+  std::int64_t limit_, units_;
   SmallVector<Axis, kMaxDims> outer_;
   Axis along_, columns_;
 };

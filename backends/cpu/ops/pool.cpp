@@ -97,6 +97,45 @@ PoolAxis axis_of(const Dims& kernel, const Dims& stride, const Dims& padding, co
           spatial(padding, dim), spatial(dilation, dim)};
 }
 
+/// Groups of images that make a slice.
+std::int64_t images_per_slice(const Images& images) {
+  constexpr std::int64_t kSliceElements = 16384;
+  return std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, images.positions()));
+}
+
+/// One plane of a contiguous tensor, line by line: windows that lie inside go together.
+template <class T>
+void max_plane(const T* x, const Images& in, const Images& out, const PoolAxis& rows,
+               const PoolAxis& columns, T* y, std::int32_t* index) {
+  const std::int64_t begin =
+      std::min(out.width, (columns.padding + columns.stride - 1) / columns.stride);
+  const std::int64_t reach = (columns.kernel - 1) * columns.dilation + 1;
+  const std::int64_t fitting = in.width + columns.padding - reach;
+  const std::int64_t end =
+      std::clamp(fitting < 0 ? begin : fitting / columns.stride + 1, begin, out.width);
+  const auto narrow = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
+  for (std::int64_t h = 0; h < out.height; ++h, y += out.width, index += out.width) {
+    const Span row = span_of(rows, in.height, h);
+    const PoolLine line{row.first,
+                        row.count,
+                        narrow(rows.dilation),
+                        narrow(begin * columns.stride - columns.padding),
+                        narrow(columns.kernel),
+                        narrow(columns.dilation),
+                        narrow(columns.stride),
+                        narrow(end - begin)};
+    if (end > begin) loops<T>().max_line(x, in.width, line, y + begin, index + begin);
+    const auto at_border = [&](std::int64_t w) {
+      const Span column = span_of(columns, in.width, w);
+      const PoolWindow window{row.first,    row.count,    narrow(rows.dilation),
+                              column.first, column.count, narrow(columns.dilation)};
+      loops<T>().max(x, in.width, 1, window, y + w, index + w);
+    };
+    for (std::int64_t w = 0; w < begin; ++w) at_border(w);
+    for (std::int64_t w = end; w < out.width; ++w) at_border(w);
+  }
+}
+
 template <class T>
 void max_forward(const KernelArgs& args) {
   const auto& a = args.attrs<ops::max_pool2d_with_indices_attrs>();
@@ -105,17 +144,44 @@ void max_forward(const KernelArgs& args) {
   check<ShapeError>(in.height * in.width <= INT32_MAX,
                     "max_pool2d: an image of {} x {} has more than 2^31 positions", in.height,
                     in.width);
+  const PoolAxis rows = axis_of(a.kernel_size, a.stride, a.padding, a.dilation, 0);
+  const PoolAxis columns = axis_of(a.kernel_size, a.stride, a.padding, a.dilation, 1);
   const T* x = input.impl()->typed<T>();
   T* y = args.out(0).impl()->typed<T>();
   auto* index = args.out(1).impl()->typed<std::int32_t>();
-  for_windows(in, out, axis_of(a.kernel_size, a.stride, a.padding, a.dilation, 0),
-              axis_of(a.kernel_size, a.stride, a.padding, a.dilation, 1),
+  if (in.channels == 1) {
+    const std::int64_t group = images_per_slice(in);
+    base::parallel_for((in.count + group - 1) / group, [&](std::int64_t slice) {
+      for (std::int64_t i = slice * group; i < std::min((slice + 1) * group, in.count); ++i) {
+        max_plane(x + i * in.positions(), in, out, rows, columns, y + i * out.positions(),
+                  index + i * out.positions());
+      }
+    });
+    return;
+  }
+  for_windows(in, out, rows, columns,
               [&](std::int64_t image, const PoolWindow& window, std::int64_t position,
                   std::int64_t) {
                 const std::int64_t at = image * out.positions() + position * out.channels;
                 loops<T>().max(x + image * in.positions(), in.width, in.channels, window, y + at,
                                index + at);
               });
+}
+
+/// Adds the gradients of one image to where its indices point. Returns the first index that points
+/// outside, or null.
+template <class T>
+const std::int32_t* scatter_image(const T* grad, const std::int32_t* index, const Images& in,
+                           const Images& out, T* target) {
+  std::fill_n(target, in.positions(), T(0));
+  const auto limit = static_cast<std::uint32_t>(in.height * in.width);
+  for (std::int64_t p = 0; p < out.height * out.width; ++p) {
+    for (std::int64_t c = 0; c < out.channels; ++c, ++grad, ++index) {
+      if (static_cast<std::uint32_t>(*index) >= limit) return index;
+      target[*index * in.channels + c] += *grad;
+    }
+  }
+  return nullptr;
 }
 
 /// Images are independent, and each is added to in order: the result does not depend on threads.
@@ -127,21 +193,15 @@ void max_backward(const KernelArgs& args) {
   const T* g = grad.impl()->typed<T>();
   const auto* at = index.impl()->typed<std::int32_t>();
   T* dx = result.impl()->typed<T>();
-  const std::int64_t limit = in.height * in.width;
-  for (std::int64_t i = 0; i < index.numel(); ++i) {
-    check<IndexError>(at[i] >= 0 && at[i] < limit,
-                      "max_pool2d_backward: index {} is outside an image of {} positions", at[i],
-                      limit);
-  }
-  base::parallel_for(in.count, [&](std::int64_t image) {
-    T* target = dx + image * in.positions();
-    std::fill_n(target, in.positions(), T(0));
-    const std::int64_t first = image * out.positions();
-    for (std::int64_t p = 0; p < out.height * out.width; ++p) {
-      for (std::int64_t c = 0; c < out.channels; ++c) {
-        const std::int64_t i = first + p * out.channels + c;
-        target[at[i] * in.channels + c] += g[i];
-      }
+  const std::int64_t group = images_per_slice(in);
+  base::parallel_for((in.count + group - 1) / group, [&](std::int64_t slice) {
+    for (std::int64_t i = slice * group; i < std::min((slice + 1) * group, in.count); ++i) {
+      const std::int64_t first = i * out.positions();
+      const std::int32_t* outside =
+          scatter_image(g + first, at + first, in, out, dx + i * in.positions());
+      check<IndexError>(!outside,
+                        "max_pool2d_backward: index {} is outside an image of {} positions",
+                        outside ? *outside : 0, in.height * in.width);
     }
   });
 }

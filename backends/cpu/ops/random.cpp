@@ -15,7 +15,8 @@ constexpr std::int64_t kSliceElements = 16384;
 
 template <class T>
 void fill(RandomFill<T> kernel, const Tensor& state, const Tensor& out) {
-  const auto* words = state.impl()->typed<std::int64_t>();
+  const Tensor dense = state.contiguous();
+  const auto* words = dense.impl()->typed<std::int64_t>();
   const auto seed = static_cast<std::uint64_t>(words[0]);
   const auto offset = static_cast<std::uint64_t>(words[1]);
   const std::int64_t n = out.numel();

@@ -10,7 +10,9 @@ namespace {
 /// running = (1 - momentum) * running + momentum * observed.
 void update(const Tensor& running, const Tensor& observed, double momentum) {
   if (!running.defined()) return;
-  running.copy_(running.detach() * (1 - momentum) + observed * momentum);
+  // Through an alias without history: statistics are no parameters, even where someone marked them.
+  const Tensor statistics = running.detach();
+  statistics.copy_(statistics * (1 - momentum) + observed * momentum);
 }
 
 }  // namespace

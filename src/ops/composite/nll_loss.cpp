@@ -38,7 +38,7 @@ CompositeDef define_nll_loss() {
             const Tensor target = tensor({0, 3, 2, -100, 1}, {5}, kInt64);
             s.add({s.normal({5, 4}), target});
             s.add({s.normal({5, 4}), target, s.uniform({4}, 0.5, 2), "sum"});
-            s.add({s.normal({5, 4}), target, NoneType{}, "none", 2});
+            s.add({s.normal({5, 4}), tensor({0, 3, 2, 2, 1}, {5}, kInt64), NoneType{}, "none", 2});
           },
       .errors =
           [](ErrorSamples& e) {

@@ -29,23 +29,31 @@ void composed(GradientContext& g, const Tensor& input, const Tensor& weight) {
   const Tensor centered = input - sum(input, dims, true) / count;
   const Tensor inverse = rsqrt(sum(centered * centered, dims, true) / count + eps);
   const Tensor normalized = centered * inverse;
-  const Tensor grad = g.grad();
+  const Tensor grad = g.grad(0).defined() ? g.grad(0) : zeros_like(input);
   if (g.needs(0)) {
     const Tensor scale =
         weight.defined() ? along_channels(weight, input.dim()) * inverse : inverse;
     const Tensor mean_grad = sum(grad, dims, true) / count;
     const Tensor mean_product = sum(grad * normalized, dims, true) / count;
-    g.set(0, scale * (grad - mean_grad - normalized * mean_product));
+    Tensor result = scale * (grad - mean_grad - normalized * mean_product);
+    // d mean / dx = 1 / count, d inverse / dx = -normalized * inverse^2 / count.
+    if (g.grad(1).defined()) result = result + along_channels(g.grad(1), input.dim()) / count;
+    if (g.grad(2).defined()) {
+      const Tensor per_value = along_channels(g.grad(2), input.dim()) * inverse * inverse / count;
+      result = result - normalized * per_value;
+    }
+    g.set(0, result);
   }
   if (g.needs(1)) g.set(1, sum(grad * normalized, dims));
   if (g.needs(2)) g.set(2, sum(grad, dims));
 }
 
 void gradient(GradientContext& g) {
-  if (!g.grad().defined()) return;
   const Tensor input = g.input(0);
   const Tensor weight = g.has_input(1) ? g.input(1) : Tensor();
-  if (g.higher_order()) return composed(g, input, weight);
+  if (g.higher_order() || !g.grad(0).defined() || g.grad(1).defined() || g.grad(2).defined()) {
+    return composed(g, input, weight);
+  }
   auto [grad_input, grad_weight, grad_bias] =
       batch_norm_backward(g.grad(), input, weight, g.output(1), g.output(2));
   g.set(0, std::move(grad_input));
@@ -60,8 +68,7 @@ OpDef define_batch_norm_train() {
       .signature = "batch_norm_train(Tensor self, Tensor? weight=None, Tensor? bias=None, "
                    "float eps=1e-05) -> (Tensor, Tensor, Tensor)",
       .doc = "Normalizes each channel of [N, C, ...] by the batch's own mean and biased variance; "
-             "returns the result, the means [C] and 1/sqrt(variance + eps) [C]. Gradients flow "
-             "through the result only.",
+             "returns the result, the means [C] and 1/sqrt(variance + eps) [C].",
       .infer = infer,
       .gradient = gradient,
       .saves = {input(0), input(1), output(1), output(2)},

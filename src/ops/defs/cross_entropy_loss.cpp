@@ -53,7 +53,7 @@ OpDef define_cross_entropy_loss() {
             const Tensor target = tensor({0, 3, 2, -100, 1}, {5}, kInt64);
             s.add({s.normal({5, 4}), target});
             s.add({s.normal({5, 4}), target, s.uniform({4}, 0.5, 2), "mean", -100, 0.1});
-            s.add({s.normal({5, 4}), target, NoneType{}, "sum", 2, 0.2});
+            s.add({s.normal({5, 4}), tensor({0, 3, 2, 2, 1}, {5}, kInt64), NoneType{}, "sum", 2, 0.2});
             s.add({s.normal({5, 4}), target, NoneType{}, "none"});
           },
       .errors =

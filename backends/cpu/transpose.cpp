@@ -1,0 +1,138 @@
+#include "backends/cpu/transpose.h"
+
+#include <algorithm>
+
+#include "base/small_vector.h"
+#include "base/thread_pool.h"
+#include "core/tensor_impl.h"
+#include "ops/schema/shape.h"
+
+namespace facula::cpu {
+namespace {
+
+/// Elements of a tile; two of them fit the nearest cache.
+constexpr std::int64_t kTileElements = 1024;
+constexpr std::int64_t kSliceElements = 16384;
+/// Below this, planning costs more than it saves.
+constexpr std::int64_t kLeastElements = 256;
+
+struct Axis {
+  std::int64_t size, to, from;  // strides in elements
+};
+using Axes = SmallVector<Axis, kMaxDims>;
+
+/// The dimensions by ascending stride of the destination, neighbours joined where one stride
+/// serves.
+Axes merged_axes(const TensorImpl& destination, const Dims& from) {
+  Axes axes;
+  for (int d = 0; d < destination.dim; ++d) {
+    if (destination.sizes[d] != 1) {
+      axes.push_back({destination.sizes[d], destination.strides[d], from[d]});
+    }
+  }
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const Axis& a, const Axis& b) { return a.to < b.to; });
+  Axes merged;
+  for (const Axis& axis : axes) {
+    const bool continues = !merged.empty() && axis.to == merged.back().to * merged.back().size &&
+                           axis.from == merged.back().from * merged.back().size;
+    if (continues) {
+      merged.back().size *= axis.size;
+    } else {
+      merged.push_back(axis);
+    }
+  }
+  return merged;
+}
+
+/// A plane of two dimensions, one contiguous in the destination and one in the source, cut into
+/// tiles; and the dimensions around it.
+struct Plan {
+  Axis inner, other;  // inner.to == 1, other.from == 1
+  Axes outer;
+  std::int64_t tile_inner, tile_other;
+
+  std::int64_t tiles_inner() const { return (inner.size + tile_inner - 1) / tile_inner; }
+  std::int64_t tiles_other() const { return (other.size + tile_other - 1) / tile_other; }
+};
+
+/// Through a buffer, so that memory is read and written in runs even where the strides are powers
+/// of two, which compete for the same places of a cache.
+template <class E>
+void copy_tile(const E* from, E* to, const Plan& plan, std::int64_t n_inner, std::int64_t n_other) {
+  E buffer[kTileElements];
+  for (std::int64_t i = 0; i < n_inner; ++i) {
+    const E* run = from + i * plan.inner.from;
+    for (std::int64_t k = 0; k < n_other; ++k) buffer[k * n_inner + i] = run[k];
+  }
+  for (std::int64_t k = 0; k < n_other; ++k) {
+    std::copy_n(buffer + k * n_inner, n_inner, to + k * plan.other.to);
+  }
+}
+
+template <class E>
+void run(const Plan& plan, const TensorImpl& source, const TensorImpl& destination) {
+  const std::int64_t across = plan.tiles_inner(), down = plan.tiles_other();
+  std::int64_t tiles = across * down;
+  for (const Axis& axis : plan.outer) tiles *= axis.size;
+  const std::int64_t together =
+      std::max<std::int64_t>(1, kSliceElements / (plan.tile_inner * plan.tile_other));
+  base::parallel_for((tiles + together - 1) / together, [&](std::int64_t slice) {
+    const std::int64_t end = std::min((slice + 1) * together, tiles);
+    for (std::int64_t tile = slice * together; tile < end; ++tile) {
+      const std::int64_t i = tile % across * plan.tile_inner;
+      const std::int64_t k = tile / across % down * plan.tile_other;
+      const E* from = source.typed<E>() + i * plan.inner.from + k;
+      E* to = destination.typed<E>() + i + k * plan.other.to;
+      std::int64_t rest = tile / (across * down);
+      for (const Axis& axis : plan.outer) {
+        from += rest % axis.size * axis.from;
+        to += rest % axis.size * axis.to;
+        rest /= axis.size;
+      }
+      copy_tile(from, to, plan, std::min(plan.tile_inner, plan.inner.size - i),
+                std::min(plan.tile_other, plan.other.size - k));
+    }
+  });
+}
+
+}  // namespace
+
+bool copy_transposed(const Tensor& source, const Tensor& destination) {
+  const TensorImpl& to = *destination.impl();
+  if (to.numel < kLeastElements) return false;
+  const Axes axes =
+      merged_axes(to, broadcast_strides(source.sizes(), source.strides(), to.size_list()));
+  if (axes.size() < 2 || axes[0].to != 1 || axes[0].from == 1) return false;
+  Plan plan;
+  plan.inner = axes[0];
+  plan.other.size = 0;
+  for (std::size_t i = 1; i < axes.size(); ++i) {
+    if (axes[i].from == 1 && plan.other.size == 0) {
+      plan.other = axes[i];
+    } else {
+      plan.outer.push_back(axes[i]);
+    }
+  }
+  if (plan.other.size < 4) return false;
+  plan.tile_inner = std::min<std::int64_t>(plan.inner.size, 32);
+  plan.tile_other = std::min(plan.other.size, kTileElements / plan.tile_inner);
+  plan.tile_inner = std::min(plan.inner.size, kTileElements / plan.tile_other);
+  switch (size_of(to.dtype)) {
+    case 1:
+      run<std::uint8_t>(plan, *source.impl(), to);
+      break;
+    case 2:
+      run<std::uint16_t>(plan, *source.impl(), to);
+      break;
+    case 4:
+      run<std::uint32_t>(plan, *source.impl(), to);
+      break;
+    default:
+      run<std::uint64_t>(plan, *source.impl(), to);
+      break;
+  }
+  return true;
+}
+
+}  // namespace facula::cpu
