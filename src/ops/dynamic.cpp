@@ -154,6 +154,13 @@ std::vector<std::int64_t> parse_integers(std::string_view text) {
   return values;
 }
 
+DType parse_dtype(std::string_view name) {
+  int i = 0;
+  while (i < kDTypeCount && name != name_of(static_cast<DType>(i))) ++i;
+  check<ValueError>(i < kDTypeCount, "call: unknown dtype {} in a signature", name);
+  return static_cast<DType>(i);
+}
+
 Argument default_argument(const Parameter& parameter) {
   const std::string& text = parameter.default_value;
   if (text == "None") return {};
@@ -161,6 +168,7 @@ Argument default_argument(const Parameter& parameter) {
   if (parameter.type.starts_with("int[")) return parse_integers(text);
   if (parameter.type.starts_with("int")) return parse_integers(text).at(0);
   if (parameter.type.starts_with("str")) return text.substr(1, text.size() - 2);
+  if (parameter.type.starts_with("dtype")) return parse_dtype(text);
   return std::stod(text);
 }
 

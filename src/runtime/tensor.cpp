@@ -135,7 +135,9 @@ Tensor Tensor::to(Device target, DType target_dtype, bool non_blocking, bool cop
                        "move the leaves before computing",
                        device(), target);
   check<DeviceError>(!device().is_null(), "to: a tensor on the null device has no elements to move");
-  Tensor moved = new_tensor(sizes(), target_dtype, target, suggest_memory_format());
+  Tensor moved = is_dense(*source.impl())
+                     ? new_strided(sizes(), source.strides(), target_dtype, target)
+                     : new_tensor(sizes(), target_dtype, target);
   if (target.is_null()) return moved;
   return moved.copy_(source, non_blocking);
 }

@@ -187,9 +187,11 @@ TEST(DataLoader, MemoryOfBatchesIsReused) {
     for (auto& batch : loader.epoch(epoch)) EXPECT_EQ(batch.target.numel(), 500);
     return cpu::memory_stats().system_allocations;
   };
-  pass(0);
-  const std::int64_t before = pass(1);
-  for (std::int64_t epoch = 2; epoch < 6; ++epoch) EXPECT_EQ(pass(epoch), before);
+  const std::int64_t before = pass(0);
+  std::int64_t after = 0;
+  for (std::int64_t epoch = 1; epoch < 20; ++epoch) after = pass(epoch);
+  // How many batches exist at once depends on timing: a few more than before, but not 19 * 8.
+  EXPECT_LE(after - before, 6);
 }
 
 TEST(DataLoader, RefusesBadOptions) {

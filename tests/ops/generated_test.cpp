@@ -75,7 +75,9 @@ TEST_P(EveryOp, TakesTensorsOfAnyLayout) {
         expect_close(outcome.results, expected.results, 1e-5);
         expect_close(outcome.gradients, expected.gradients, 1e-5);
       } catch (const ShapeError& error) {
-        EXPECT_TRUE(returns_view(op())) << "only views may depend on the layout: " << error.what();
+        // Composites made of views do not say so, but their error does.
+        EXPECT_TRUE(std::string_view(error.what()).find("is no view of") != std::string_view::npos)
+            << "only views may depend on the layout: " << error.what();
       }
     });
   }
@@ -105,8 +107,17 @@ TEST_P(EveryOp, SurvivesEmptyInputs) {
 TEST_P(EveryOp, GivesEqualShapesOnTheNullDevice) {
   for_each_sample([&](const Sample& sample) {
     const std::vector<Tensor> expected = run(op(), sample);
-    const std::vector<Tensor> results =
-        run(op(), mapped(sample, [](const Tensor& t) { return t.to(kNull); }));
+    const Sample without_values = mapped(sample, [](const Tensor& t) { return t.to(kNull); });
+    std::vector<Tensor> results;
+    try {
+      results = run(op(), without_values);
+    } catch (const DeviceError& error) {
+      // Where the shape depends on values, that is what it must say.
+      EXPECT_NE(std::string_view(error.what()).find("on the null device is unknown"),
+                std::string_view::npos)
+          << error.what();
+      return;
+    }
     ASSERT_EQ(results.size(), expected.size());
     for (std::size_t i = 0; i < results.size(); ++i) {
       EXPECT_TRUE(results[i].device().is_null());
@@ -120,7 +131,7 @@ TEST_P(EveryOp, GivesEqualShapesOnTheNullDevice) {
 TEST_P(EveryOp, CountsBeyondTwoToThe31st) {
   if (!takes_any_shape(op())) GTEST_SKIP() << "its inputs' shapes depend on each other";
   constexpr std::int64_t kSide = 70'000;
-  const Sample huge = mapped(samples_of(op()).at(1), [&](const Tensor& t) {
+  const Sample huge = mapped(typical_sample(op()), [&](const Tensor& t) {
     return empty({kSide, kSide}, {t.dtype(), kNull});
   });
   const Tensor result = run(op(), huge).at(0);

@@ -26,7 +26,7 @@ inline Tensor tiled(const Tensor& t, IntList sizes) {
 inline std::vector<Sample> large_samples_of(const ops::DynamicOp& op) {
   std::vector<Sample> large;
   if (takes_any_shape(op)) {
-    Sample sample = samples_of(op).at(1);
+    Sample sample = typical_sample(op);
     for (const Dims& sizes : {Dims{300, 411}, Dims{7, 19, 1009}}) {
       large.push_back(mapped(sample, [&](const Tensor& t) { return tiled(t, sizes); }));
     }

@@ -114,6 +114,13 @@ inline Tensor strided(const Tensor& t) {
   return view;
 }
 
+/// The sample to enlarge of an op that takes any shape: the second, if there is one, for the first is
+/// 0-dimensional.
+inline Sample typical_sample(const ops::DynamicOp& op) {
+  const std::vector<Sample> samples = samples_of(op);
+  return samples.size() > 1 ? samples[1] : samples.at(0);
+}
+
 /// True if a gradient can flow from the results to the sample's floating tensors.
 inline bool is_differentiable(const ops::DynamicOp& op, const Sample& sample) {
   if (written_by(op) || (op.define && !op.define().gradient->rule())) return false;

@@ -3,8 +3,8 @@
 
 test_ops writes all sample calls into a file; this script repeats them with torch and compares. An op
 is looked up as torch.<name>, torch.nn.functional.<name>, torch.Tensor.<name> or torch.ops.aten.<name>
-unless CALLS says otherwise. Ops without counterpart stand in NO_COUNTERPART with the reason; an op
-that is in neither place fails the test.
+unless CALLS in pytorch_calls.py says otherwise. Ops without counterpart stand in NO_COUNTERPART with the
+reason; an op that is in neither place fails the test.
 """
 
 import json
@@ -22,95 +22,7 @@ except ImportError:
     print('PyTorch is not installed')
     sys.exit(77)
 
-aten = torch.ops.aten
-
-
-def reduced(function):
-    """For functions of torch that take one dimension: applies them to several, or to all."""
-    def call(x, dim=(), keepdim=False):
-        dims = sorted((d % max(x.dim(), 1) for d in dim), reverse=True) or range(x.dim())[::-1]
-        for d in dims:
-            x = function(x, d, True)
-        return x if keepdim else squeezed(x, dims)
-    return call
-
-
-def squeezed(x, dims):
-    for d in sorted(dims, reverse=True):
-        x = x.squeeze(d)
-    return x
-
-
-def all_dims(x, dim):
-    return tuple(dim) or tuple(range(x.dim()))
-
-
-CALLS = {
-    'all': reduced(torch.all),
-    'any': reduced(torch.any),
-    'atan2': torch.atan2,
-    'prod': reduced(torch.prod),
-    'clamp_backward': lambda grad, x, low=None, high=None: grad * (
-        (torch.ones_like(x, dtype=torch.bool) if low is None else x >= low)
-        & (torch.ones_like(x, dtype=torch.bool) if high is None else x <= high)),
-    'constant_pad': lambda x, pad, value=0.0: F.pad(x, pad, 'constant', value),
-    'cross_entropy_loss': lambda x, target, weight=None, reduction='mean', ignore_index=-100,
-    label_smoothing=0.0: F.cross_entropy(x, target, weight, reduction=reduction,
-                                         ignore_index=ignore_index,
-                                         label_smoothing=label_smoothing),
-    'dropout': lambda x, p=0.5, training=True: F.dropout(x, p, training),
-    'elu': lambda x, alpha=1.0, scale=1.0, input_scale=1.0: aten.elu(x, alpha, scale, input_scale),
-    'elu_backward': lambda grad, x, alpha, scale, input_scale: aten.elu_backward(
-        grad, alpha, scale, input_scale, False, x),
-    'expand': lambda x, size: x.expand(size),
-    'gelu_erf': F.gelu,
-    'gelu_tanh': lambda x: F.gelu(x, approximate='tanh'),
-    'gelu_erf_backward': lambda grad, x: aten.gelu_backward(grad, x),
-    'gelu_tanh_backward': lambda grad, x: aten.gelu_backward(grad, x, approximate='tanh'),
-    'index_add': lambda x, dim, index, source, alpha=1.0: torch.index_add(
-        x, dim, index, source, alpha=alpha),
-    'l2_norm': lambda x, dim=(), keepdim=False: torch.linalg.vector_norm(
-        x, 2, all_dims(x, dim), keepdim),
-    'leaky_relu_backward': lambda grad, x, slope: aten.leaky_relu_backward(grad, x, slope, False),
-    'linear': F.linear,
-    'logsumexp': lambda x, dim, keepdim=False: torch.logsumexp(x, all_dims(x, dim), keepdim),
-    'norm': lambda x, p=2.0, dim=(), keepdim=False: torch.linalg.vector_norm(
-        x, p, all_dims(x, dim), keepdim),
-    'one_hot': F.one_hot,
-    'relu_backward': lambda grad, output: aten.threshold_backward(grad, output, 0),
-    'repeat': lambda x, repeats: x.repeat(repeats),
-    'reshape_as': lambda x, other: x.reshape_as(other),
-    'scatter': lambda x, dim, index, src: torch.scatter(x, dim, index, src),
-    'slice': lambda x, dim=0, start=None, end=None, step=1: aten.slice(x, dim, start, end, step),
-    'slice_backward': lambda grad, sizes, dim, start, end, step: aten.slice_scatter(
-        torch.zeros(sizes), grad, dim, start, end, step),
-    'softplus_backward': lambda grad, x, beta, threshold: aten.softplus_backward(
-        grad, x, beta, threshold),
-    'squeeze': lambda x, dim=(): squeezed(x, [d % max(x.dim(), 1) for d in dim]) if dim else
-    x.squeeze(),
-    'std': lambda x, dim=(), correction=1, keepdim=False: torch.std(
-        x, all_dims(x, dim), correction=correction, keepdim=keepdim),
-    'var': lambda x, dim=(), correction=1, keepdim=False: torch.var(
-        x, all_dims(x, dim), correction=correction, keepdim=keepdim),
-    'sum_to_size': lambda x, size: x.sum_to_size(size),
-    't': torch.t,
-    'tile': lambda x, dims: x.tile(dims),
-    'to_copy': lambda x, dtype=None, memory_format='preserve': x.to(
-        dtype or x.dtype, copy=True, memory_format=getattr(torch, {
-            'contiguous': 'contiguous_format', 'channels_last': 'channels_last',
-            'preserve': 'preserve_format'}[memory_format])),
-    'unflatten': lambda x, dim, sizes: x.unflatten(dim, sizes),
-    'view': lambda x, size: x.view(size),
-    'view_as': lambda x, other: x.view_as(other),
-    'write_': lambda destination, source: destination.detach().clone().copy_(source),
-}
-
-NO_COUNTERPART = {
-    'adam_step_': 'optimizer steps are compared with torch.optim in tests/optim',
-    'sgd_step_': 'optimizer steps are compared with torch.optim in tests/optim',
-    'philox_dropout': 'another random stream than PyTorch on the CPU',
-    'philox_random': 'another random stream than PyTorch on the CPU',
-}
+from pytorch_calls import CALLS, NO_COUNTERPART
 
 DTYPES = {'F32': torch.float32, 'F64': torch.float64, 'I32': torch.int32, 'I64': torch.int64,
           'U8': torch.uint8, 'BOOL': torch.bool, 'F16': torch.float16, 'BF16': torch.bfloat16,
@@ -149,7 +61,7 @@ class Dump:
 def find(name):
     if name in CALLS:
         return CALLS[name]
-    for module in (torch, F, torch.Tensor, aten):
+    for module in (torch, F, torch.Tensor, torch.ops.aten):
         if hasattr(module, name):
             return getattr(module, name)
     return None

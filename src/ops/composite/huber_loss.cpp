@@ -30,7 +30,7 @@ CompositeDef define_huber_loss() {
           },
       .errors =
           [](ErrorSamples& e) {
-            e.fails({e.normal({3, 4}), e.normal({4})}, "differs from");
+            e.fails({e.normal({3, 4}), e.normal({4})}, "target of size [4]");
             e.fails({e.normal({3}), e.normal({3}), "median"}, "reduction");
             e.fails({e.normal({3}), e.normal({3}), "mean", 0.0}, "must be positive");
           },

@@ -9,6 +9,8 @@ Tensor one_hot(const Tensor& self, std::int64_t num_classes) {
                     name_of(self.dtype()));
   check<ValueError>(num_classes > 0 || (num_classes == -1 && self.numel() > 0),
                     "one_hot: num_classes is {}, must be positive", num_classes);
+  check<DeviceError>(num_classes > 0 || !self.device().is_null(),
+                     "one_hot: the greatest class on the null device is unknown; give num_classes");
   if (self.numel() > 0 && !self.device().is_null()) {
     const auto least = amin(self).item<std::int64_t>(), greatest = amax(self).item<std::int64_t>();
     check<IndexError>(least >= 0 && (num_classes == -1 || greatest < num_classes),

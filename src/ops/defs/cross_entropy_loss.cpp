@@ -17,11 +17,17 @@ void infer(Infer& c) {
 
 void gradient(GradientContext& g) {
   const auto& attrs = g.attrs<cross_entropy_loss_attrs>();
-  const Tensor log_probs = g.output(1);
+  const Tensor log_probs = g.output(1), target = g.input(1);
+  const Tensor weight = g.has_input(2) ? g.input(2) : Tensor();
+  if (g.needs(2) && g.grad(0).defined()) {
+    const Tensor grad = attrs.reduction == "none" ? unsqueeze(g.grad(0), 1) : g.grad(0);
+    g.set(2, cross_entropy_weight_gradient(neg(log_probs * grad), target, weight, attrs.reduction,
+                                           attrs.ignore_index, attrs.label_smoothing));
+  }
+  if (!g.needs(0)) return;
   Tensor result;
   if (g.grad(0).defined()) {
-    result = cross_entropy_loss_backward(g.grad(0), log_probs, g.input(1),
-                                         g.has_input(2) ? g.input(2) : Tensor(), attrs.reduction,
+    result = cross_entropy_loss_backward(g.grad(0), log_probs, target, weight, attrs.reduction,
                                          attrs.ignore_index, attrs.label_smoothing);
   }
   if (g.grad(1).defined()) {

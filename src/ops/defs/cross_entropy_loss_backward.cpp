@@ -31,6 +31,12 @@ void gradient(GradientContext& g) {
     const Tensor product = g.grad() * backward(ones_like(grad), log_probs);
     g.set(0, attrs.reduction == "none" ? sum(product, 1) : sum(product));
   }
+  if (g.needs(3)) {
+    const Tensor scaled = g.grad() * (attrs.reduction == "none" ? unsqueeze(grad, 1) : grad);
+    const Tensor terms = sum(scaled * exp(log_probs), 1, true) - scaled;
+    g.set(3, cross_entropy_weight_gradient(terms, target, weight, attrs.reduction,
+                                           attrs.ignore_index, attrs.label_smoothing));
+  }
   if (g.needs(1)) {
     const Tensor nowhere = full_like(log_probs, -std::numeric_limits<double>::infinity());
     g.set(1, g.grad() * (backward(grad, log_probs) - backward(grad, nowhere)));

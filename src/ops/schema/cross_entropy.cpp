@@ -1,5 +1,7 @@
 #include "ops/schema/cross_entropy.h"
 
+#include <facula/ops.h>
+
 namespace facula {
 
 void check_cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& weight,
@@ -29,6 +31,23 @@ void check_cross_entropy(const Tensor& logits, const Tensor& target, const Tenso
                     "cross_entropy: unknown reduction \"{}\"; use mean, sum or none", reduction);
   check<ValueError>(label_smoothing >= 0 && label_smoothing <= 1,
                     "cross_entropy: label_smoothing {} is outside [0, 1]", label_smoothing);
+}
+
+Tensor cross_entropy_weight_gradient(const Tensor& terms, const Tensor& target,
+                                     const Tensor& weight, std::string_view reduction,
+                                     std::int64_t ignore_index, double label_smoothing) {
+  const std::int64_t classes = terms.size(1);
+  const Tensor labels = unsqueeze(target, 1);
+  const Tensor counted = labels != ignore_index;
+  const Tensor is_class =
+      logical_and(labels == arange(classes, {kInt64, target.device()}), counted);
+  const Tensor hits = is_class.to(terms.dtype());
+  const Tensor share = hits * (1 - label_smoothing) +
+                       counted.to(terms.dtype()) * (label_smoothing / static_cast<double>(classes));
+  const Tensor sums = sum(terms * share, 0);
+  if (reduction != "mean") return sums;
+  const Tensor total = sum(hits * weight);
+  return sums / total - sum(sums * weight) * sum(hits, 0) / square(total);
 }
 
 }  // namespace facula
