@@ -14,15 +14,24 @@ namespace {
 
 const char* kind_name(Argument::Kind kind) {
   switch (kind) {
-    case Argument::Kind::none: return "None";
-    case Argument::Kind::tensor: return "a tensor";
-    case Argument::Kind::tensors: return "a list of tensors";
-    case Argument::Kind::floating: return "a float";
-    case Argument::Kind::integer: return "an int";
-    case Argument::Kind::boolean: return "a bool";
-    case Argument::Kind::integers: return "a list of ints";
-    case Argument::Kind::dtype: return "a dtype";
-    case Argument::Kind::string: return "a string";
+    case Argument::Kind::none:
+      return "None";
+    case Argument::Kind::tensor:
+      return "a tensor";
+    case Argument::Kind::tensors:
+      return "a list of tensors";
+    case Argument::Kind::floating:
+      return "a float";
+    case Argument::Kind::integer:
+      return "an int";
+    case Argument::Kind::boolean:
+      return "a bool";
+    case Argument::Kind::integers:
+      return "a list of ints";
+    case Argument::Kind::dtype:
+      return "a dtype";
+    case Argument::Kind::string:
+      return "a string";
   }
   return "";
 }
@@ -30,8 +39,8 @@ const char* kind_name(Argument::Kind kind) {
 }  // namespace
 
 void DynamicArguments::wrong(std::size_t i, const char* expected) const {
-  fail<ValueError>("{}: argument {} is {}, expected {}", op_, names_[i],
-                   kind_name(values_[i].kind), expected);
+  fail<ValueError>("{}: argument {} is {}, expected {}", op_, names_[i], kind_name(values_[i].kind),
+                   expected);
 }
 
 const Tensor& DynamicArguments::tensor(std::size_t i) const {
@@ -83,10 +92,14 @@ std::string_view DynamicArguments::string(std::size_t i) const {
 Scalar DynamicArguments::scalar(std::size_t i) const {
   const Argument& value = values_[i];
   switch (value.kind) {
-    case Argument::Kind::floating: return value.floating;
-    case Argument::Kind::integer: return value.integer;
-    case Argument::Kind::boolean: return value.integer != 0;
-    default: wrong(i, "a number");
+    case Argument::Kind::floating:
+      return value.floating;
+    case Argument::Kind::integer:
+      return value.integer;
+    case Argument::Kind::boolean:
+      return value.integer != 0;
+    default:
+      wrong(i, "a number");
   }
 }
 
@@ -133,7 +146,8 @@ std::vector<Parameter> parameters_of(std::string_view signature) {
     const std::size_t space = entry.find(' '), equals = entry.find('=');
     Parameter parameter;
     parameter.type = entry.substr(0, space);
-    parameter.name = trimmed(entry.substr(space, equals == entry.npos ? entry.npos : equals - space));
+    parameter.name =
+        trimmed(entry.substr(space, equals == entry.npos ? entry.npos : equals - space));
     parameter.has_default = equals != entry.npos;
     if (parameter.has_default) parameter.default_value = trimmed(entry.substr(equals + 1));
     parameters.push_back(std::move(parameter));

@@ -114,8 +114,8 @@ inline Tensor strided(const Tensor& t) {
   return view;
 }
 
-/// The sample to enlarge of an op that takes any shape: the second, if there is one, for the first is
-/// 0-dimensional.
+/// The sample to enlarge of an op that takes any shape: the second, if there is one, for the first
+/// is 0-dimensional.
 inline Sample typical_sample(const ops::DynamicOp& op) {
   const std::vector<Sample> samples = samples_of(op);
   return samples.size() > 1 ? samples[1] : samples.at(0);

@@ -35,8 +35,9 @@ Tensor batch_norm(const Tensor& self, const Tensor& running_mean, const Tensor& 
     }
     return output;
   }
-  check<ValueError>(running_mean.defined() && running_var.defined(),
-                    "batch_norm: evaluation needs running_mean and running_var; they are undefined");
+  check<ValueError>(
+      running_mean.defined() && running_var.defined(),
+      "batch_norm: evaluation needs running_mean and running_var; they are undefined");
   Tensor scale = rsqrt(running_var + eps);
   if (weight.defined()) scale = scale * weight;
   Tensor shift = neg(running_mean * scale);
@@ -48,11 +49,13 @@ namespace ops {
 
 CompositeDef define_batch_norm() {
   return {
-      .signature = "batch_norm(Tensor self, Tensor? running_mean, Tensor? running_var, "
-                   "Tensor? weight=None, Tensor? bias=None, bool training=False, "
-                   "float momentum=0.1, float eps=1e-05) -> Tensor",
-      .doc = "Batch normalization over channels of [N, C, ...]. In training, by the batch's "
-             "statistics, which also update the running ones in place; else by the running ones.",
+      .signature =
+          "batch_norm(Tensor self, Tensor? running_mean, Tensor? running_var, "
+          "Tensor? weight=None, Tensor? bias=None, bool training=False, "
+          "float momentum=0.1, float eps=1e-05) -> Tensor",
+      .doc =
+          "Batch normalization over channels of [N, C, ...]. In training, by the batch's "
+          "statistics, which also update the running ones in place; else by the running ones.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({4, 3, 5, 2}), s.normal({3}), s.uniform({3}, 0.5, 2),

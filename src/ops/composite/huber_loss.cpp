@@ -19,8 +19,9 @@ namespace ops {
 
 CompositeDef define_huber_loss() {
   return {
-      .signature = "huber_loss(Tensor self, Tensor target, str reduction='mean', float delta=1) "
-                   "-> Tensor",
+      .signature =
+          "huber_loss(Tensor self, Tensor target, str reduction='mean', float delta=1) "
+          "-> Tensor",
       .doc = "d^2 / 2 where the difference d is below delta, delta (d - delta / 2) beyond.",
       .samples =
           [](Samples& s) {

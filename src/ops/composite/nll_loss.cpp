@@ -9,10 +9,11 @@ Tensor nll_loss(const Tensor& self, const Tensor& target, const Tensor& weight,
                 std::string_view reduction, std::int64_t ignore_index) {
   check<ValueError>(self.defined() && target.defined(),
                     "nll_loss: an input is an undefined tensor");
-  check<ShapeError>(self.dim() == 2 && target.dim() == 1 && target.size(0) == self.size(0),
-                    "nll_loss: target of size {} for log-probabilities of size {}, expected [N] and "
-                    "[N, C]",
-                    target.sizes(), self.sizes());
+  check<ShapeError>(
+      self.dim() == 2 && target.dim() == 1 && target.size(0) == self.size(0),
+      "nll_loss: target of size {} for log-probabilities of size {}, expected [N] and "
+      "[N, C]",
+      target.sizes(), self.sizes());
   check<ValueError>(reduction == "mean" || reduction == "sum" || reduction == "none",
                     "nll_loss: unknown reduction \"{}\"; use mean, sum or none", reduction);
   const Tensor counted = target != ignore_index;
@@ -29,8 +30,9 @@ namespace ops {
 
 CompositeDef define_nll_loss() {
   return {
-      .signature = "nll_loss(Tensor self, Tensor target, Tensor? weight=None, "
-                   "str reduction='mean', int ignore_index=-100) -> Tensor",
+      .signature =
+          "nll_loss(Tensor self, Tensor target, Tensor? weight=None, "
+          "str reduction='mean', int ignore_index=-100) -> Tensor",
       .doc = "Negative log-likelihood of log-probabilities [N, C] at class indices [N] int64.",
       .samples =
           [](Samples& s) {

@@ -19,10 +19,12 @@ namespace ops {
 
 CompositeDef define_smooth_l1_loss() {
   return {
-      .signature = "smooth_l1_loss(Tensor self, Tensor target, str reduction='mean', float beta=1) "
-                   "-> Tensor",
-      .doc = "d^2 / (2 beta) where the difference d is below beta, d - beta / 2 beyond; with beta 0, "
-             "l1_loss.",
+      .signature =
+          "smooth_l1_loss(Tensor self, Tensor target, str reduction='mean', float beta=1) "
+          "-> Tensor",
+      .doc =
+          "d^2 / (2 beta) where the difference d is below beta, d - beta / 2 beyond; with beta 0, "
+          "l1_loss.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 4}), s.uniform({3, 4}, 3, 5)});

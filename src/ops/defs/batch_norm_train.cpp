@@ -31,8 +31,7 @@ void composed(GradientContext& g, const Tensor& input, const Tensor& weight) {
   const Tensor normalized = centered * inverse;
   const Tensor grad = g.grad(0).defined() ? g.grad(0) : zeros_like(input);
   if (g.needs(0)) {
-    const Tensor scale =
-        weight.defined() ? along_channels(weight, input.dim()) * inverse : inverse;
+    const Tensor scale = weight.defined() ? along_channels(weight, input.dim()) * inverse : inverse;
     const Tensor mean_grad = sum(grad, dims, true) / count;
     const Tensor mean_product = sum(grad * normalized, dims, true) / count;
     Tensor result = scale * (grad - mean_grad - normalized * mean_product);
@@ -65,10 +64,12 @@ void gradient(GradientContext& g) {
 
 OpDef define_batch_norm_train() {
   return {
-      .signature = "batch_norm_train(Tensor self, Tensor? weight=None, Tensor? bias=None, "
-                   "float eps=1e-05) -> (Tensor, Tensor, Tensor)",
-      .doc = "Normalizes each channel of [N, C, ...] by the batch's own mean and biased variance; "
-             "returns the result, the means [C] and 1/sqrt(variance + eps) [C].",
+      .signature =
+          "batch_norm_train(Tensor self, Tensor? weight=None, Tensor? bias=None, "
+          "float eps=1e-05) -> (Tensor, Tensor, Tensor)",
+      .doc =
+          "Normalizes each channel of [N, C, ...] by the batch's own mean and biased variance; "
+          "returns the result, the means [C] and 1/sqrt(variance + eps) [C].",
       .infer = infer,
       .gradient = gradient,
       .saves = {input(0), input(1), output(1), output(2)},

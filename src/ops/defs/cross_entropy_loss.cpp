@@ -41,11 +41,13 @@ void gradient(GradientContext& g) {
 
 OpDef define_cross_entropy_loss() {
   return {
-      .signature = "cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, "
-                   "str reduction='mean', int ignore_index=-100, float label_smoothing=0) -> "
-                   "(Tensor, Tensor)",
-      .doc = "Cross-entropy of logits [N, C] against class indices [N] int64, and the logits' "
-             "log-softmax.",
+      .signature =
+          "cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, "
+          "str reduction='mean', int ignore_index=-100, float label_smoothing=0) -> "
+          "(Tensor, Tensor)",
+      .doc =
+          "Cross-entropy of logits [N, C] against class indices [N] int64, and the logits' "
+          "log-softmax.",
       .infer = infer,
       .gradient = gradient,
       .saves = {input(1), input(2), output(1)},
@@ -59,7 +61,8 @@ OpDef define_cross_entropy_loss() {
             const Tensor target = tensor({0, 3, 2, -100, 1}, {5}, kInt64);
             s.add({s.normal({5, 4}), target});
             s.add({s.normal({5, 4}), target, s.uniform({4}, 0.5, 2), "mean", -100, 0.1});
-            s.add({s.normal({5, 4}), tensor({0, 3, 2, 2, 1}, {5}, kInt64), NoneType{}, "sum", 2, 0.2});
+            s.add({s.normal({5, 4}), tensor({0, 3, 2, 2, 1}, {5}, kInt64), NoneType{}, "sum", 2,
+                   0.2});
             s.add({s.normal({5, 4}), target, NoneType{}, "none"});
           },
       .errors =

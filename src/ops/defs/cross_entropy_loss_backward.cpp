@@ -17,8 +17,8 @@ void infer(Infer& c) {
   c.out(c.in(1).dtype(), c.in(1).sizes());
 }
 
-/// The result is grad * (exp(log_probs) * a - b) with a and b depending on the target alone, so both
-/// derivatives follow from the op itself: at grad = 1, and without the exponential.
+/// The result is grad * (exp(log_probs) * a - b) with a and b depending on the target alone, so
+/// both derivatives follow from the op itself: at grad = 1, and without the exponential.
 void gradient(GradientContext& g) {
   const auto& attrs = g.attrs<Attrs>();
   const Tensor grad = g.input(0), log_probs = g.input(1), target = g.input(2);
@@ -47,9 +47,10 @@ void gradient(GradientContext& g) {
 
 OpDef define_cross_entropy_loss_backward() {
   return {
-      .signature = "cross_entropy_loss_backward(Tensor grad, Tensor log_probs, Tensor target, "
-                   "Tensor? weight, str reduction, int ignore_index, float label_smoothing) -> "
-                   "Tensor",
+      .signature =
+          "cross_entropy_loss_backward(Tensor grad, Tensor log_probs, Tensor target, "
+          "Tensor? weight, str reduction, int ignore_index, float label_smoothing) -> "
+          "Tensor",
       .doc = "Gradient of cross_entropy_loss with respect to the logits, from their log-softmax.",
       .infer = infer,
       .gradient = gradient,
@@ -62,8 +63,8 @@ OpDef define_cross_entropy_loss_backward() {
       .samples =
           [](Samples& s) {
             const Tensor target = tensor({0, 3, 2, -100, 1}, {5}, kInt64);
-            s.add({s.normal({}), s.uniform({5, 4}, -3, -0.1), target, NoneType{}, "mean", -100,
-                   0.1});
+            s.add(
+                {s.normal({}), s.uniform({5, 4}, -3, -0.1), target, NoneType{}, "mean", -100, 0.1});
             s.add({s.normal({5}), s.uniform({5, 4}, -3, -0.1), target, s.uniform({4}, 0.5, 2),
                    "none", -100, 0.0});
           },

@@ -44,10 +44,11 @@ void check_step_scalar(const Infer& infer, std::size_t i, const char* name) {
   const auto params = infer.list(0);
   const bool reachable = scalar.defined() && (scalar.device().is_cpu() || params.empty() ||
                                               scalar.device() == params[0]->device());
-  check<ValueError>(reachable && scalar.dim() == 0 && scalar.dtype() == kFloat64,
-                    "{}: {} must be a 0-d float64 tensor on the CPU or with the parameters; make it "
-                    "with tensor(value, kFloat64)",
-                    infer.op_name(), name);
+  check<ValueError>(
+      reachable && scalar.dim() == 0 && scalar.dtype() == kFloat64,
+      "{}: {} must be a 0-d float64 tensor on the CPU or with the parameters; make it "
+      "with tensor(value, kFloat64)",
+      infer.op_name(), name);
 }
 
 }  // namespace facula
