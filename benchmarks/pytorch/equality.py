@@ -10,12 +10,11 @@ gradients by 1e-3 and more, PyTorch's float32 included. So the batch is small, a
 no ReLU input of the reference is that near to zero: the check is about arithmetic, not about signs
 of zero.
 
-50 steps: the weights deviate from the reference at most 3 times as far as PyTorch's own float32
-does. Its deviation is the largest of contiguous against channels_last and of both against float64:
-on small networks both layouts run nearly the same kernels, so the first alone says little. Whether
-`Net` meets a ReLU at zero within 50 steps is luck and makes the difference between 5e-6 and 1e-3;
-so its batch is small, which makes that rare, and medians over several starts are compared. A
-ResNet always meets some.
+50 steps: the weights deviate from PyTorch's (contiguous) at most 3 times as far as PyTorch's own two
+layouts from each other, with both sides' deviations from float64 printed beside. Whether `Net` meets
+a ReLU at zero within 50 steps is luck and makes the difference between 5e-7 and 1e-2; so its batch is
+small, which makes that rare, and medians over several starts are compared. A ResNet always meets
+some.
 
 The tool is a program called as
     equality_step MODEL WEIGHTS.safetensors BATCH.safetensors OUT.safetensors --steps N --lr X
@@ -239,9 +238,9 @@ def check_steps(name, tool, args, checks):
     for label, values in columns.items():
         print(f"       {label}: {medians[label]:.3g} ({min(values):.3g}..{max(values):.3g})")
     checks.at_most(
-        "deviation of the weights from float64",
-        medians["facula - float64"],
-        DEVIATION_FACTOR * max(m for label, m in medians.items() if "facula" not in label),
+        "deviation of the weights",
+        medians["facula - contiguous"],
+        DEVIATION_FACTOR * medians["contiguous - channels_last"],
     )
 
 
