@@ -1,0 +1,133 @@
+// Softmax and cross-entropy as their formulas stand, in double on contiguous copies.
+#include <cmath>
+
+#include <facula/ops.h>
+
+#include "backends/cpu/registration.h"
+#include "base/check.h"
+#include "core/tensor_impl.h"
+#include "ops/attrs/cross_entropy_loss.h"
+#include "ops/attrs/cross_entropy_loss_backward.h"
+#include "ops/attrs/log_softmax.h"
+#include "ops/attrs/softmax.h"
+
+namespace facula::cpu {
+namespace {
+
+/// log(exp(x_i) / sum of all exp(x_k)) for n elements `step` apart.
+void log_softmax_line(const double* x, double* y, std::int64_t n, std::int64_t step) {
+  double greatest = x[0], sum = 0;
+  for (std::int64_t i = 0; i < n; ++i) greatest = std::fmax(greatest, x[i * step]);
+  for (std::int64_t i = 0; i < n; ++i) sum += std::exp(x[i * step] - greatest);
+  for (std::int64_t i = 0; i < n; ++i) y[i * step] = x[i * step] - greatest - std::log(sum);
+}
+
+Tensor log_softmax_of(const Tensor& self, int dim) {
+  const Tensor x = self.to(kFloat64).contiguous(), y = empty(self.sizes(), kFloat64);
+  const std::int64_t n = self.dim() == 0 ? 1 : self.size(dim);
+  std::int64_t step = 1;
+  for (int d = dim + 1; d < self.dim(); ++d) step *= self.size(d);
+  for (std::int64_t line = 0; n > 0 && line < x.numel() / n; ++line) {
+    const std::int64_t first = line / step * step * n + line % step;
+    log_softmax_line(x.impl()->typed<double>() + first, y.impl()->typed<double>() + first, n, step);
+  }
+  return y;
+}
+
+void log_softmax(const KernelArgs& args) {
+  const std::int64_t dim = args.attrs<ops::log_softmax_attrs>().dim;
+  args.out().copy_(log_softmax_of(args.in(0), wrap_dim(dim, args.in(0).dim(), "log_softmax")));
+}
+
+void softmax(const KernelArgs& args) {
+  const std::int64_t dim = args.attrs<ops::softmax_attrs>().dim;
+  const Tensor y = log_softmax_of(args.in(0), wrap_dim(dim, args.in(0).dim(), "softmax"));
+  double* values = y.impl()->typed<double>();
+  for (std::int64_t i = 0; i < y.numel(); ++i) values[i] = std::exp(values[i]);
+  args.out().copy_(y);
+}
+
+/// What -log p of each class counts in a row's loss, and the sum of the weights of all labels.
+struct Shares {
+  Tensor values;  // [N, C]
+  double total = 0;
+
+  template <class Attrs>
+  Shares(const Attrs& attrs, const Tensor& target, const Tensor& weight, std::int64_t classes)
+      : values(zeros({target.numel(), classes}, kFloat64)) {
+    const Tensor labels = target.contiguous();
+    const Tensor weights = weight.defined() ? weight.to(kFloat64).contiguous() : Tensor();
+    auto weight_of = [&](std::int64_t c) {
+      return weights.defined() ? weights.impl()->typed<double>()[c] : 1.0;
+    };
+    const double smoothing = attrs.label_smoothing, each = smoothing / static_cast<double>(classes);
+    for (std::int64_t i = 0; i < labels.numel(); ++i) {
+      const std::int64_t label = labels.impl()->typed<std::int64_t>()[i];
+      if (label == attrs.ignore_index) continue;
+      check<IndexError>(label >= 0 && label < classes,
+                        "cross_entropy: label {} at position {} is outside [0, {}); correct the "
+                        "data, or set ignore_index to skip such labels",
+                        label, i, classes);
+      double* row = values.impl()->typed<double>() + i * classes;
+      for (std::int64_t c = 0; c < classes; ++c) row[c] = each * weight_of(c);
+      row[label] += (1 - smoothing) * weight_of(label);
+      total += weight_of(label);
+    }
+  }
+};
+
+void cross_entropy(const KernelArgs& args) {
+  const auto& attrs = args.attrs<ops::cross_entropy_loss_attrs>();
+  const std::int64_t rows = args.in(0).size(0), classes = args.in(0).size(1);
+  const Tensor log_probs = log_softmax_of(args.in(0), 1);
+  const Shares shares(attrs, args.in(1), args.in(2), classes);
+  const Tensor losses = zeros({rows}, kFloat64);
+  double sum = 0;
+  for (std::int64_t i = 0; i < rows; ++i) {
+    double& loss = losses.impl()->typed<double>()[i];
+    for (std::int64_t c = 0; c < classes; ++c) {
+      const double share = shares.values.impl()->typed<double>()[i * classes + c];
+      if (share != 0) loss -= share * log_probs.impl()->typed<double>()[i * classes + c];
+    }
+    sum += loss;
+  }
+  if (attrs.reduction == "none") {
+    args.out(0).copy_(losses);
+  } else {
+    args.out(0).fill_(attrs.reduction == "mean" ? sum / shares.total : sum);
+  }
+  args.out(1).copy_(log_probs);
+}
+
+void cross_entropy_backward(const KernelArgs& args) {
+  const auto& attrs = args.attrs<ops::cross_entropy_loss_backward_attrs>();
+  const std::int64_t rows = args.in(1).size(0), classes = args.in(1).size(1);
+  const Tensor grad = args.in(0).to(kFloat64).contiguous();
+  const Tensor log_probs = args.in(1).to(kFloat64).contiguous();
+  const Shares shares(attrs, args.in(2), args.in(3), classes);
+  const Tensor result = empty({rows, classes}, kFloat64);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const double* share = shares.values.impl()->typed<double>() + i * classes;
+    const double* row = log_probs.impl()->typed<double>() + i * classes;
+    const double divisor = attrs.reduction == "mean" ? shares.total : 1;
+    const double scale = grad.impl()->typed<double>()[attrs.reduction == "none" ? i : 0] / divisor;
+    double sum = 0;
+    for (std::int64_t c = 0; c < classes; ++c) sum += share[c];
+    for (std::int64_t c = 0; c < classes; ++c) {
+      result.impl()->typed<double>()[i * classes + c] =
+          sum == 0 ? 0 : scale * (std::exp(row[c]) * sum - share[c]);
+    }
+  }
+  args.out().copy_(result);
+}
+
+}  // namespace
+
+void register_softmax_reference() {
+  add(OpId::softmax, {"reference", nullptr, softmax});
+  add(OpId::log_softmax, {"reference", nullptr, log_softmax});
+  add(OpId::cross_entropy_loss, {"reference", nullptr, cross_entropy});
+  add(OpId::cross_entropy_loss_backward, {"reference", nullptr, cross_entropy_backward});
+}
+
+}  // namespace facula::cpu
