@@ -293,4 +293,3 @@ inline std::vector<Limit> measure_all(const std::vector<int>& cpus, const Arithm
 
 }  // namespace facula::machine
 
-#undef FACULA_EVERY_TARGET

@@ -28,6 +28,10 @@ function(facula_add_op_units kind macro)
 #include \"backends/cpu/kernels/${kind}_tu.inc\"
 ")
     list(APPEND facula_kernel_units ${unit})
+    # Partial redundancy elimination turns selects between selects back into branches.
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      set_source_files_properties(${unit} PROPERTIES COMPILE_OPTIONS -fno-tree-pre)
+    endif()
     string(APPEND facula_kernel_list "${macro}(${op})\n")
   endforeach()
   return(PROPAGATE facula_kernel_units facula_kernel_list)

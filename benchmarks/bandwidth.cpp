@@ -1,0 +1,219 @@
+// Elementwise ops and reductions on 64 MiB against hand-written loops that move the same bytes.
+//
+//   bench_bandwidth [--json]
+//
+// Every op is timed in turn with the loop of its kind in the same run: reading; changing in place;
+// reading one or two arrays and writing a third. Loops that write a new array come with ordinary
+// and with non-temporal stores, of which the faster counts. Bytes are those the op reads and writes
+// once.
+#include <cstdio>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <facula/autograd.h>
+#include <facula/ops.h>
+#include <facula/parallel.h>
+
+#include "cli/machine_limits.h"
+
+namespace {
+
+using namespace facula;
+using machine::Line;
+
+constexpr std::int64_t kElements = 16 << 20;  // of 4 bytes
+constexpr double kBytes = 4.0 * kElements;
+constexpr int kRounds = 5;
+
+// --- The loops to compare with -------------------------------------------------------------------
+
+FACULA_EVERY_TARGET void map_lines(Line* y, const Line* x, size_t count) {
+  for (size_t i = 0; i < count; ++i) y[i] = x[i] * 0.5f + 1.0f;
+}
+
+FACULA_EVERY_TARGET void zip_lines(Line* z, const Line* x, const Line* y, size_t count) {
+  for (size_t i = 0; i < count; ++i) z[i] = x[i] + y[i];
+}
+
+#if defined(__x86_64__)
+void stream(Line* to, const Line& value) {
+  for (int k = 0; k < 4; ++k) {
+    __m128 part;
+    std::memcpy(&part, reinterpret_cast<const char*>(&value) + 16 * k, 16);
+    _mm_stream_ps(reinterpret_cast<float*>(to) + 4 * k, part);
+  }
+}
+
+void map_lines_streaming(Line* y, const Line* x, size_t count) {
+  for (size_t i = 0; i < count; ++i) stream(y + i, x[i] * 0.5f + 1.0f);
+  _mm_sfence();
+}
+
+void zip_lines_streaming(Line* z, const Line* x, const Line* y, size_t count) {
+  for (size_t i = 0; i < count; ++i) stream(z + i, x[i] + y[i]);
+  _mm_sfence();
+}
+#else
+constexpr auto map_lines_streaming = map_lines;
+constexpr auto zip_lines_streaming = zip_lines;
+#endif
+
+enum class Pattern { read, update, map, zip };
+constexpr const char* kPatternNames[] = {"read", "in place", "map", "zip"};
+
+class Loops {
+ public:
+  Loops() : cpus_(machine::usable_cpus()) {
+    for (auto& array : arrays_) {
+      array = std::make_unique<machine::Array>();
+      // Pages nobody has written to are all the same page of zeros.
+      std::memset(static_cast<void*>(array->part(0, 1)), 0, machine::kArrayBytes);
+    }
+  }
+
+  /// GB/s of the faster loop of this kind.
+  double rate(Pattern pattern) const {
+    const auto best = [&](auto ordinary, auto streaming, double bytes) {
+      return std::max(measure(ordinary, bytes), measure(streaming, bytes));
+    };
+    switch (pattern) {
+      case Pattern::read:
+        return measure([](Line* x, Line*, Line*, size_t n) { machine::read_lines(x, n); }, kBytes);
+      case Pattern::update:
+        return measure([](Line* x, Line*, Line*, size_t n) { machine::update_lines(x, n); },
+                       2 * kBytes);
+      case Pattern::map:
+        return best([](Line* x, Line* y, Line*, size_t n) { map_lines(y, x, n); },
+                    [](Line* x, Line* y, Line*, size_t n) { map_lines_streaming(y, x, n); },
+                    2 * kBytes);
+      case Pattern::zip:
+        return best([](Line* x, Line* y, Line* z, size_t n) { zip_lines(z, x, y, n); },
+                    [](Line* x, Line* y, Line* z, size_t n) { zip_lines_streaming(z, x, y, n); },
+                    3 * kBytes);
+    }
+    return 0;
+  }
+
+ private:
+  template <class Loop>
+  double measure(Loop loop, double bytes) const {
+    const auto threads = cpus_.size();
+    const size_t lines = static_cast<size_t>(kBytes) / sizeof(Line) / threads / 4 * 4;
+    return machine::rate_of(cpus_,
+                            [&](int thread) {
+                              const size_t first = lines * static_cast<size_t>(thread);
+                              loop(line(0, first), line(1, first), line(2, first), lines);
+                              return bytes * 1e-9 / static_cast<double>(threads);
+                            })
+        .median;
+  }
+  Line* line(int array, size_t i) const { return arrays_[array]->part(0, 1) + i; }
+
+  std::vector<int> cpus_;
+  std::unique_ptr<machine::Array> arrays_[3];
+};
+
+// --- The ops -------------------------------------------------------------------------------------
+
+struct Case {
+  std::string name;
+  Pattern pattern;
+  double bytes;
+  std::function<void()> run;
+};
+
+std::vector<Case> cases() {
+  // Values for which every function is defined and none saturates.
+  const Tensor a = rand({4096, 4096}) + 0.5, b = rand({4096, 4096}) + 0.5;
+  const Tensor image = rand({64, 64, 64, 64}), cl = image.to(kChannelsLast);
+  std::vector<Case> list;
+  const auto add_map = [&](const char* name, std::function<Tensor(const Tensor&)> op) {
+    list.push_back({name, Pattern::map, 2 * kBytes, [=] { op(a); }});
+  };
+  add_map("neg", [](const Tensor& x) { return neg(x); });
+  add_map("x * 2", [](const Tensor& x) { return x * 2; });
+  add_map("relu", [](const Tensor& x) { return relu(x); });
+  add_map("clamp", [](const Tensor& x) { return clamp(x, 0.6, 1.2); });
+  add_map("sqrt", [](const Tensor& x) { return sqrt(x); });
+  add_map("exp", [](const Tensor& x) { return exp(x); });
+  add_map("log", [](const Tensor& x) { return log(x); });
+  add_map("sigmoid", [](const Tensor& x) { return sigmoid(x); });
+  add_map("tanh", [](const Tensor& x) { return tanh(x); });
+  add_map("gelu", [](const Tensor& x) { return gelu(x); });
+  const auto add_zip = [&](const char* name,
+                           std::function<Tensor(const Tensor&, const Tensor&)> op) {
+    list.push_back({name, Pattern::zip, 3 * kBytes, [=] { op(a, b); }});
+  };
+  add_zip("a + b", [](const Tensor& x, const Tensor& y) { return x + y; });
+  add_zip("a * b", [](const Tensor& x, const Tensor& y) { return x * y; });
+  add_zip("a / b", [](const Tensor& x, const Tensor& y) { return x / y; });
+  add_zip("maximum", [](const Tensor& x, const Tensor& y) { return maximum(x, y); });
+  const auto add_update = [&](const char* name, std::function<void(const Tensor&)> op) {
+    list.push_back({name, Pattern::update, 2 * kBytes, [=] { op(a); }});
+  };
+  add_update("mul_", [](const Tensor& x) { x.mul_(1.0001); });
+  add_update("relu_", [](const Tensor& x) { x.relu_(); });
+  add_update("sigmoid_", [](const Tensor& x) { x.sigmoid_(); });
+  const auto add_reduction = [&](const char* name, Tensor input,
+                                 std::function<Tensor(const Tensor&)> op) {
+    list.push_back({name, Pattern::read, kBytes, [=] { op(input); }});
+  };
+  add_reduction("sum", a, [](const Tensor& x) { return sum(x); });
+  add_reduction("sum, dim 0", a, [](const Tensor& x) { return sum(x, {0}); });
+  add_reduction("sum, dim 1", a, [](const Tensor& x) { return sum(x, {1}); });
+  add_reduction("mean", a, [](const Tensor& x) { return mean(x); });
+  add_reduction("amax, dim 1", a, [](const Tensor& x) { return amax(x, {1}); });
+  add_reduction("amin, dim 0", a, [](const Tensor& x) { return amin(x, {0}); });
+  add_reduction("l2_norm", a, [](const Tensor& x) { return l2_norm(x); });
+  add_reduction("sum, NCHW to C", image, [](const Tensor& x) { return sum(x, {0, 2, 3}); });
+  add_reduction("sum, channels_last to C", cl, [](const Tensor& x) { return sum(x, {0, 2, 3}); });
+  return list;
+}
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+double op_rate(const Case& c) {
+  using Clock = std::chrono::steady_clock;
+  std::vector<double> rates;
+  c.run();
+  for (int i = 0; i < machine::kTrials; ++i) {
+    const auto start = Clock::now();
+    c.run();
+    rates.push_back(c.bytes * 1e-9 / std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return median(rates);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const bool json = argc == 2 && std::strcmp(argv[1], "--json") == 0;
+  if (argc > 1 && !json) {
+    std::fprintf(stderr, "usage: %s [--json]   (CPUs: those of the process, see taskset)\n",
+                 argv[0]);
+    return 2;
+  }
+  const NoGradGuard no_grad;
+  const Loops loops;
+  if (!json)
+    std::printf("%-26s %-10s %10s %10s %8s\n", "op on 64 MiB", "kind", "GB/s", "loop", "%");
+  for (const Case& c : cases()) {
+    std::vector<double> ours, limits, shares;
+    for (int round = 0; round < kRounds; ++round) {
+      limits.push_back(loops.rate(c.pattern));
+      ours.push_back(op_rate(c));
+      shares.push_back(100 * ours.back() / limits.back());
+    }
+    std::printf(json ? "{\"op\": \"%s\", \"kind\": \"%s\", \"gb_s\": %.6g, \"loop_gb_s\": %.6g, "
+                       "\"percent\": %.6g}\n"
+                     : "%-26s %-10s %10.1f %10.1f %8.0f\n",
+                c.name.c_str(), kPatternNames[static_cast<int>(c.pattern)], median(ours),
+                median(limits), median(shares));
+  }
+}
