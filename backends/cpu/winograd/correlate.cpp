@@ -1,0 +1,119 @@
+// Forward convolution and the gradient of its input.
+//
+// A slice is a block of tiles and of outputs. It transforms the tiles, some channels at a time,
+// multiplies them by the transformed weights, adding up in a buffer, and transforms that back. Both
+// buffers stay in the second-level cache; weights stream through.
+#include <algorithm>
+
+#include "backends/cpu/scratch.h"
+#include "backends/cpu/winograd/winograd.h"
+#include "base/thread_pool.h"
+
+namespace facula::cpu::winograd {
+namespace {
+
+/// Results of more than this do not stay in the caches anyway; their stores bypass them.
+constexpr std::int64_t kStreamBytes = 16 << 20;
+
+/// How much a slice works on at a time.
+struct Blocks {
+  std::int64_t tiles, channels, outputs;
+};
+
+/// Weights of more than this come from memory each time they are used.
+constexpr std::int64_t kLargeWeights = 4 << 20;
+
+Blocks choose_blocks(const Correlation& s) {
+  if (kPositions * s.channels * s.outputs > kLargeWeights) return {64, 32, 64};
+  if (s.channels + s.outputs > 256) return {24, 128, 128};
+  return {s.channels + s.outputs > 128 ? 24 : 36, 128, 128};
+}
+
+/// Transformed weights, in panels of outputs.
+class TransformedWeights {
+ public:
+  TransformedWeights(const Correlation& s, const float* taps, bool rotated)
+      : panel_(winograd_kernels().panel),
+        channels_(s.channels),
+        position_stride_(odd_lines(s.channels * round_up(s.outputs, panel_))),
+        data_(kPositions * position_stride_) {
+    constexpr std::int64_t kChannels = 16;
+    const std::int64_t parts = (s.channels + kChannels - 1) / kChannels;
+    const std::int64_t panels = (s.outputs + panel_ - 1) / panel_;
+    base::parallel_for(panels * parts, [&](std::int64_t slice) {
+      const std::int64_t first = slice % parts * kChannels;
+      winograd_kernels().weights({.taps = taps,
+                                  .rotated = rotated,
+                                  .channels = s.channels,
+                                  .outputs = s.outputs,
+                                  .first_channel = first,
+                                  .end_channel = std::min(first + kChannels, s.channels),
+                                  .first_output = slice / parts * panel_,
+                                  .data = data_.data(),
+                                  .position_stride = position_stride_});
+    });
+  }
+
+  /// Products of transformed tiles (some channels of them) with the weights of some outputs.
+  Products products(const Transformed<float>& tiles, std::int64_t count, std::int64_t first_channel,
+                    std::int64_t channels, std::int64_t first_output, std::int64_t outputs,
+                    const Transformed<float>& sums) const {
+    return {.rows = count,
+            .columns = outputs,
+            .depth = channels,
+            .a = tiles.data,
+            .a_position_stride = tiles.position_stride,
+            .a_row_stride = tiles.tile_stride,
+            .a_depth_stride = 1,
+            .b = data_.data() + first_output * channels_ + first_channel * panel_,
+            .b_position_stride = position_stride_,
+            .b_panel_stride = channels_ * panel_,
+            .b_depth_stride = panel_,
+            .c = sums.data,
+            .c_position_stride = sums.position_stride,
+            .c_row_stride = sums.tile_stride,
+            .accumulate = first_channel > 0};
+  }
+
+ private:
+  std::int64_t panel_, channels_, position_stride_;
+  Scratch<float> data_;
+};
+
+}  // namespace
+
+void correlate(const Correlation& s, const float* images, const float* taps, bool rotated,
+               const float* bias, float* result) {
+  const Kernels& kernels = winograd_kernels();
+  const TransformedWeights weights(s, taps, rotated);
+  const Blocks blocks = choose_blocks(s);
+  const Images<const float> from = {images,           s.h,     s.w,    s.channels, s.tile_rows(),
+                                    s.tile_columns(), s.pad_h, s.pad_w};
+  const Images<float> to = {result, s.oh, s.ow, s.outputs, s.tile_rows(), s.tile_columns(), 0, 0};
+  const std::int64_t pixels = s.n * s.oh * s.ow;
+  const bool stream = pixels * s.outputs * 4 > kStreamBytes && s.outputs % kernels.vector == 0 &&
+                      reinterpret_cast<std::uintptr_t>(result) % 64 == 0;
+  const Buffer inside(blocks.tiles, std::min(blocks.channels, s.channels));
+  const Buffer outside(blocks.tiles, std::min(blocks.outputs, s.outputs));
+  const std::int64_t tile_blocks = (s.tiles() + blocks.tiles - 1) / blocks.tiles;
+  const std::int64_t output_blocks = (s.outputs + blocks.outputs - 1) / blocks.outputs;
+  // Slices that run at the same time use the same weights.
+  base::parallel_for(tile_blocks * output_blocks, [&](std::int64_t slice) {
+    const Scratch<float> memory(inside.numel() + outside.numel());
+    const Transformed<float> tiles = inside.at(memory.data());
+    const Transformed<float> sums = outside.at(memory.data() + inside.numel());
+    const std::int64_t first = slice % tile_blocks * blocks.tiles;
+    const std::int64_t count = std::min(blocks.tiles, s.tiles() - first);
+    const std::int64_t output = slice / tile_blocks * blocks.outputs;
+    const std::int64_t outputs = std::min(blocks.outputs, s.outputs - output);
+    for (std::int64_t c = 0; c < s.channels; c += blocks.channels) {
+      const std::int64_t channels = std::min(blocks.channels, s.channels - c);
+      kernels.input(from, {first, count, c, channels}, tiles);
+      kernels.products(weights.products(tiles, count, c, channels, output, outputs, sums));
+    }
+    kernels.output({sums.data, sums.position_stride, sums.tile_stride}, bias,
+                   {first, count, output, outputs}, to, stream);
+  });
+}
+
+}  // namespace facula::cpu::winograd

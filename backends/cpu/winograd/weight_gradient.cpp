@@ -1,0 +1,99 @@
+// The gradient of the weights.
+//
+// A slice is a part of the tiles with a block of channels and a block of outputs, small enough that
+// the sums of products of all 36 positions stay in the second-level cache while the tiles go by.
+// The sums are transformed to weight gradients at once; those of several parts are added up
+// afterwards.
+#include <algorithm>
+
+#include "backends/cpu/scratch.h"
+#include "backends/cpu/winograd/winograd.h"
+#include "base/thread_pool.h"
+
+namespace facula::cpu::winograd {
+namespace {
+
+constexpr std::int64_t kChannels = 64;
+constexpr std::int64_t kOutputs = 64;
+constexpr std::int64_t kTilesAtATime = 32;
+/// Tiles are cut into parts only to make this many slices, each of at least so many tiles.
+constexpr std::int64_t kWantedSlices = 16;
+constexpr std::int64_t kFewestTiles = 64;
+
+struct Cut {
+  std::int64_t channel_blocks, output_blocks, tiles_per_part, parts;
+
+  explicit Cut(const Correlation& s)
+      : channel_blocks((s.channels + kChannels - 1) / kChannels),
+        output_blocks((s.outputs + kOutputs - 1) / kOutputs) {
+    const std::int64_t blocks = channel_blocks * output_blocks;
+    const std::int64_t wanted = std::clamp<std::int64_t>(s.tiles() / kFewestTiles, 1,
+                                                         (kWantedSlices + blocks - 1) / blocks);
+    tiles_per_part = (s.tiles() + wanted - 1) / wanted;
+    parts = (s.tiles() + tiles_per_part - 1) / tiles_per_part;
+  }
+  std::int64_t slices() const { return channel_blocks * output_blocks * parts; }
+};
+
+}  // namespace
+
+Tensor weight_gradient(const Correlation& s, const float* images, const float* gradient) {
+  const Kernels& kernels = winograd_kernels();
+  const Cut cut(s);
+  const std::int64_t numel = kTaps * kTaps * s.channels * s.outputs;
+  const Tensor result =
+      new_tensor({cut.parts, kTaps, kTaps, s.channels, s.outputs}, kFloat32, kCPU, kContiguous);
+  const Images<const float> inputs = {images,           s.h,     s.w,    s.channels, s.tile_rows(),
+                                      s.tile_columns(), s.pad_h, s.pad_w};
+  const Images<const float> outputs = {gradient,         s.oh, s.ow, s.outputs, s.tile_rows(),
+                                       s.tile_columns(), 0,    0};
+  const Buffer input_buffer(kTilesAtATime, std::min(kChannels, s.channels));
+  const Buffer output_buffer(kTilesAtATime, std::min(kOutputs, s.outputs));
+  const Buffer sum_buffer(std::min(kChannels, s.channels), std::min(kOutputs, s.outputs));
+  base::parallel_for(cut.slices(), [&](std::int64_t slice) {
+    const Scratch<float> memory(input_buffer.numel() + output_buffer.numel() + sum_buffer.numel());
+    const Transformed<float> x = input_buffer.at(memory.data());
+    const Transformed<float> dy = output_buffer.at(x.data + input_buffer.numel());
+    const Transformed<float> sums = sum_buffer.at(dy.data + output_buffer.numel());
+    const std::int64_t part = slice / (cut.channel_blocks * cut.output_blocks);
+    const std::int64_t c = slice / cut.output_blocks % cut.channel_blocks * kChannels;
+    const std::int64_t k = slice % cut.output_blocks * kOutputs;
+    const std::int64_t channels = std::min(kChannels, s.channels - c);
+    const std::int64_t columns = std::min(kOutputs, s.outputs - k);
+    const std::int64_t first = part * cut.tiles_per_part;
+    const std::int64_t end = std::min(first + cut.tiles_per_part, s.tiles());
+    for (std::int64_t tile = first; tile < end; tile += kTilesAtATime) {
+      const std::int64_t tiles = std::min(kTilesAtATime, end - tile);
+      kernels.input(inputs, {tile, tiles, c, channels}, x);
+      kernels.gradient(outputs, {tile, tiles, k, columns}, dy);
+      kernels.products({.rows = channels,
+                        .columns = columns,
+                        .depth = tiles,
+                        .a = x.data,
+                        .a_position_stride = x.position_stride,
+                        .a_row_stride = 1,
+                        .a_depth_stride = x.tile_stride,
+                        .b = dy.data,
+                        .b_position_stride = dy.position_stride,
+                        .b_panel_stride = kernels.panel,
+                        .b_depth_stride = dy.tile_stride,
+                        .c = sums.data,
+                        .c_position_stride = sums.position_stride,
+                        .c_row_stride = sums.tile_stride,
+                        .accumulate = tile > first});
+    }
+    kernels.weight_gradient(
+        {.data = sums.data,
+         .position_stride = sums.position_stride,
+         .row_stride = sums.tile_stride,
+         .rows = channels,
+         .columns = columns,
+         .taps = result.impl()->typed<float>() + part * numel + c * s.outputs + k,
+         .tap_stride = s.channels * s.outputs,
+         .tap_row_stride = s.outputs});
+  });
+  sum_parts(result.impl()->typed<float>(), cut.parts, numel);
+  return result.select(0, 0);
+}
+
+}  // namespace facula::cpu::winograd

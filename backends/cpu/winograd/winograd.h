@@ -1,0 +1,47 @@
+// The parts of Winograd convolution F(4x4, 3x3) on channels_last images. The arithmetic is in
+// backends/cpu/kernels/winograd.h.
+#pragma once
+
+#include "backends/cpu/convolution.h"
+#include "backends/cpu/kernels/winograd.h"
+
+namespace facula::cpu::winograd {
+
+/// Correlation of images [n, h, w, channels] with 3x3 weights to images [n, oh, ow, outputs],
+/// stride 1: a convolution, or the gradient of its input.
+struct Correlation {
+  std::int64_t n, h, w, channels;
+  std::int64_t oh, ow, outputs;
+  std::int64_t pad_h, pad_w;
+
+  std::int64_t tile_rows() const { return (oh + kTile - 1) / kTile; }
+  std::int64_t tile_columns() const { return (ow + kTile - 1) / kTile; }
+  std::int64_t tiles() const { return n * tile_rows() * tile_columns(); }
+};
+
+/// `taps` are nine matrices [channels][outputs], one per tap; `bias` may be null.
+void correlate(const Correlation& shape, const float* images, const float* taps, bool rotated,
+               const float* bias, float* result);
+
+/// The gradient of the weights of correlate(), again as nine matrices [channels][outputs].
+Tensor weight_gradient(const Correlation& shape, const float* images, const float* gradient);
+
+/// Rounds up to an odd number of cache lines. Streams that advance together at such distances lie
+/// in different sets of the caches.
+constexpr std::int64_t odd_lines(std::int64_t floats) { return (((floats + 15) / 16) | 1) * 16; }
+
+constexpr std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
+  return (n + multiple - 1) / multiple * multiple;
+}
+
+/// A place for transformed tiles of as many channels, in whole vectors.
+struct Buffer {
+  std::int64_t tile_stride, position_stride;
+
+  Buffer(std::int64_t tiles, std::int64_t channels)
+      : tile_stride(odd_lines(channels)), position_stride(odd_lines(tiles * tile_stride)) {}
+  std::int64_t numel() const { return kPositions * position_stride; }
+  Transformed<float> at(float* data) const { return {data, position_stride, tile_stride}; }
+};
+
+}  // namespace facula::cpu::winograd
