@@ -181,41 +181,61 @@ struct Corner {
 
 constexpr float kZeros[kMostChannels] = {};
 
+/// Where the pixels of a tile are; those outside of the image are in kZeros.
+template <int Side>
+struct Pixels {
+  const float* at[Side][Side];
+
+  void locate(const Images<const float>& images, const Part& part, std::int64_t tile) {
+    const Corner corner(images, part.first_tile + tile);
+    for (int i = 0; i < Side; ++i) {
+      const std::int64_t y = corner.y + i;
+      const bool inside = y >= 0 && y < images.h;
+      for (int j = 0; j < Side; ++j) {
+        const std::int64_t x = corner.x + j;
+        const std::int64_t pixel = (corner.image * images.h + y) * images.w + x;
+        at[i][j] = inside && x >= 0 && x < images.w
+                       ? images.data + pixel * images.channels + part.first_channel
+                       : kZeros;
+      }
+    }
+  }
+};
+
+/// One vector of channels. That of the next tile is on its way meanwhile: the pieces of memory that
+/// a tile touches are too short for the hardware to foresee.
 template <class T, bool Partial>
-[[gnu::always_inline]] inline void transform_vector(const float* const (&pixels)[T::kIn][T::kIn],
-                                                    std::int64_t c, int lanes, float* values,
+[[gnu::always_inline]] inline void transform_vector(const Pixels<T::kIn>& pixels,
+                                                    const Pixels<T::kIn>& next, std::int64_t c,
+                                                    int lanes, float* values,
                                                     std::int64_t position_stride) {
-  transform<T>([&](int i, int j) FACULA_INLINED { return load<Partial>(pixels[i][j] + c, lanes); },
-               [&](int i, int j, Raw value) FACULA_INLINED {
-                 X::store(values + (i * kPoints + j) * position_stride, value);
-               });
+  transform<T>(
+      [&](int i, int j) FACULA_INLINED {
+        // The first columns overlap the tile before.
+        if (j >= T::kIn - kTile) __builtin_prefetch(next.at[i][j] + c);
+        return load<Partial>(pixels.at[i][j] + c, lanes);
+      },
+      [&](int i, int j, Raw value)
+          FACULA_INLINED { X::store(values + (i * kPoints + j) * position_stride + c, value); });
 }
 
 /// Squares of T::kIn pixels, at every tile's corner, to their transforms.
 template <class T>
 void transform_images(const Images<const float>& from, const Part& part,
                       const Transformed<float>& to) {
-  const float* pixels[T::kIn][T::kIn];
+  Pixels<T::kIn> pixels[2];
+  pixels[0].locate(from, part, 0);
   for (std::int64_t t = 0; t < part.tiles; ++t) {
-    const Corner corner(from, part.first_tile + t);
-    for (int i = 0; i < T::kIn; ++i) {
-      const std::int64_t y = corner.y + i;
-      const bool inside = y >= 0 && y < from.h;
-      for (int j = 0; j < T::kIn; ++j) {
-        const std::int64_t x = corner.x + j;
-        const std::int64_t pixel = (corner.image * from.h + y) * from.w + x;
-        pixels[i][j] = inside && x >= 0 && x < from.w
-                           ? from.data + pixel * from.channels + part.first_channel
-                           : kZeros;
-      }
-    }
+    const Pixels<T::kIn>& own = pixels[t % 2];
+    Pixels<T::kIn>& next = pixels[(t + 1) % 2];
+    next.locate(from, part, t + 1 < part.tiles ? t + 1 : t);
     float* values = to.data + t * to.tile_stride;
     std::int64_t c = 0;
     for (; c + kWidth <= part.channels; c += kWidth) {
-      transform_vector<T, false>(pixels, c, kWidth, values + c, to.position_stride);
+      transform_vector<T, false>(own, next, c, kWidth, values, to.position_stride);
     }
     if (c < part.channels) {
-      transform_vector<T, true>(pixels, c, static_cast<int>(part.channels - c), values + c,
+      transform_vector<T, true>(own, next, c, static_cast<int>(part.channels - c), values,
                                 to.position_stride);
     }
   }
@@ -284,6 +304,9 @@ constexpr int kPanel = kVectors * kWidth;
 /// Rows of a tile of accumulators, which fills three quarters of the registers.
 constexpr int kRows = kVectorRegisters * 3 / 4 / kVectors;
 
+/// How far ahead weights are fetched, which follow each other in memory in the order of their use.
+constexpr int kPrefetchDistance = 32 * kPanel;
+
 /// R rows and V vectors of columns of one product. Either the rows of a are dense or its columns.
 template <int R, int V, bool DenseRows>
 [[gnu::always_inline]] inline void product_tile(const Products& p, const float* a, const float* b,
@@ -299,7 +322,10 @@ template <int R, int V, bool DenseRows>
   for (std::int64_t k = 0; k < p.depth; ++k, a += depth_stride, b += p.b_depth_stride) {
     Raw right[V];
 #pragma GCC unroll 2
-    for (int v = 0; v < V; ++v) right[v] = X::load(b + v * kWidth);
+    for (int v = 0; v < V; ++v) {
+      right[v] = X::load(b + v * kWidth);
+      if constexpr (DenseRows) __builtin_prefetch(b + v * kWidth + kPrefetchDistance);
+    }
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
       const Raw left = X::all(a[r * row_stride]);
@@ -362,26 +388,22 @@ void products(const Products& p) {
 template <bool Partial>
 [[gnu::always_inline]] inline void weight_vector(const Weights& w, std::int64_t c, std::int64_t k,
                                                  int lanes) {
-  const std::int64_t tap_stride = w.channels * w.outputs;
-  const float* taps = w.taps + c * w.outputs + k;
-  float* to = w.data + (k / kPanel * w.channels + c) * kPanel + k % kPanel;
+  const float* taps = w.taps + c * w.row_stride + k;
+  float* to = w.data + c * kPanel + k;
   transform<WeightTransform>(
       [&](int i, int j) FACULA_INLINED {
-        const int tap = i * kTaps + j;
-        const int last = kTaps * kTaps - 1;
-        return load<Partial>(taps + (w.rotated ? last - tap : tap) * tap_stride, lanes);
+        const int tap = i * kTaps + j, last = kTaps * kTaps - 1;
+        return load<Partial>(taps + (w.rotated ? last - tap : tap) * w.tap_stride, lanes);
       },
       [&](int i, int j, Raw value)
           FACULA_INLINED { X::store(to + (i * kPoints + j) * w.position_stride, value); });
 }
 
 void weights(const Weights& w) {
-  const std::int64_t end =
-      w.outputs - w.first_output < kPanel ? w.outputs : w.first_output + kPanel;
-  for (std::int64_t c = w.first_channel; c < w.end_channel; ++c) {
-    std::int64_t k = w.first_output;
-    for (; k + kWidth <= end; k += kWidth) weight_vector<false>(w, c, k, kWidth);
-    if (k < end) weight_vector<true>(w, c, k, static_cast<int>(end - k));
+  for (std::int64_t c = 0; c < w.channels; ++c) {
+    std::int64_t k = 0;
+    for (; k + kWidth <= w.outputs; k += kWidth) weight_vector<false>(w, c, k, kWidth);
+    if (k < w.outputs) weight_vector<true>(w, c, k, static_cast<int>(w.outputs - k));
   }
 }
 

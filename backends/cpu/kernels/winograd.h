@@ -44,14 +44,14 @@ struct Transformed {
   std::int64_t position_stride, tile_stride;
 };
 
-/// Weights as nine matrices [channels in][channels out], transformed to the right-hand sides of
-/// products: position p of (c, k) is at
-/// data[p * position_stride + (k / panel * channels + c) * panel + k % panel].
+/// Weights as nine matrices [channels][outputs], the outputs at most a panel, transformed to
+/// right-hand sides of products: position p of (c, k) is at data[p * position_stride + c * panel +
+/// k].
 struct Weights {
   const float* taps;
+  std::int64_t tap_stride, row_stride;
   bool rotated;  ///< by 180 degrees, as the gradient of the input needs them
   std::int64_t channels, outputs;
-  std::int64_t first_channel, end_channel, first_output;  ///< what to transform: part of one panel
   float* data;
   std::int64_t position_stride;
 };

@@ -29,28 +29,33 @@ Blocks choose_blocks(const Correlation& s) {
   return {s.channels + s.outputs > 128 ? 24 : 36, 128, 128};
 }
 
-/// Transformed weights, in panels of outputs.
+/// Transformed weights, block after block as the slices read them: within a block of channels and
+/// outputs by position, panel of outputs, channel.
 class TransformedWeights {
  public:
-  TransformedWeights(const Correlation& s, const float* taps, bool rotated)
+  TransformedWeights(const Correlation& s, const Blocks& blocks, const float* taps, bool rotated)
       : panel_(winograd_kernels().panel),
-        channels_(s.channels),
-        position_stride_(odd_lines(s.channels * round_up(s.outputs, panel_))),
-        data_(kPositions * position_stride_) {
-    constexpr std::int64_t kChannels = 16;
-    const std::int64_t parts = (s.channels + kChannels - 1) / kChannels;
-    const std::int64_t panels = (s.outputs + panel_ - 1) / panel_;
-    base::parallel_for(panels * parts, [&](std::int64_t slice) {
-      const std::int64_t first = slice % parts * kChannels;
-      winograd_kernels().weights({.taps = taps,
-                                  .rotated = rotated,
-                                  .channels = s.channels,
-                                  .outputs = s.outputs,
-                                  .first_channel = first,
-                                  .end_channel = std::min(first + kChannels, s.channels),
-                                  .first_output = slice / parts * panel_,
-                                  .data = data_.data(),
-                                  .position_stride = position_stride_});
+        channels_(std::min(blocks.channels, s.channels)),
+        outputs_(std::min(blocks.outputs, s.outputs)),
+        channel_blocks_((s.channels + channels_ - 1) / channels_),
+        position_stride_(odd_lines(channels_ * round_up(outputs_, panel_))),
+        data_((s.outputs + outputs_ - 1) / outputs_ * channel_blocks_ * kPositions *
+              position_stride_) {
+    const std::int64_t panels = (outputs_ + panel_ - 1) / panel_;
+    const std::int64_t output_blocks = (s.outputs + outputs_ - 1) / outputs_;
+    base::parallel_for(output_blocks * channel_blocks_ * panels, [&](std::int64_t slice) {
+      const std::int64_t panel = slice % panels * panel_;
+      const std::int64_t c = slice / panels % channel_blocks_ * channels_;
+      const std::int64_t k = slice / panels / channel_blocks_ * outputs_;
+      winograd_kernels().weights(
+          {.taps = taps + c * s.outputs + k + panel,
+           .tap_stride = s.channels * s.outputs,
+           .row_stride = s.outputs,
+           .rotated = rotated,
+           .channels = std::min(channels_, s.channels - c),
+           .outputs = std::min({panel_, outputs_ - panel, s.outputs - k - panel}),
+           .data = block(c, k) + panel * channels_,
+           .position_stride = position_stride_});
     });
   }
 
@@ -65,7 +70,7 @@ class TransformedWeights {
             .a_position_stride = tiles.position_stride,
             .a_row_stride = tiles.tile_stride,
             .a_depth_stride = 1,
-            .b = data_.data() + first_output * channels_ + first_channel * panel_,
+            .b = block(first_channel, first_output),
             .b_position_stride = position_stride_,
             .b_panel_stride = channels_ * panel_,
             .b_depth_stride = panel_,
@@ -76,7 +81,12 @@ class TransformedWeights {
   }
 
  private:
-  std::int64_t panel_, channels_, position_stride_;
+  float* block(std::int64_t channel, std::int64_t output) const {
+    return data_.data() + (output / outputs_ * channel_blocks_ + channel / channels_) * kPositions *
+                              position_stride_;
+  }
+
+  std::int64_t panel_, channels_, outputs_, channel_blocks_, position_stride_;
   Scratch<float> data_;
 };
 
@@ -85,8 +95,8 @@ class TransformedWeights {
 void correlate(const Correlation& s, const float* images, const float* taps, bool rotated,
                const float* bias, float* result) {
   const Kernels& kernels = winograd_kernels();
-  const TransformedWeights weights(s, taps, rotated);
   const Blocks blocks = choose_blocks(s);
+  const TransformedWeights weights(s, blocks, taps, rotated);
   const Images<const float> from = {images,           s.h,     s.w,    s.channels, s.tile_rows(),
                                     s.tile_columns(), s.pad_h, s.pad_w};
   const Images<float> to = {result, s.oh, s.ow, s.outputs, s.tile_rows(), s.tile_columns(), 0, 0};

@@ -39,7 +39,7 @@ struct Buffer {
   std::int64_t tile_stride, position_stride;
 
   Buffer(std::int64_t tiles, std::int64_t channels)
-      : tile_stride(odd_lines(channels)), position_stride(odd_lines(tiles * tile_stride)) {}
+      : tile_stride(round_up(channels, 16)), position_stride(odd_lines(tiles * tile_stride)) {}
   std::int64_t numel() const { return kPositions * position_stride; }
   Transformed<float> at(float* data) const { return {data, position_stride, tile_stride}; }
 };
