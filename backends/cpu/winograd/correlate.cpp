@@ -16,27 +16,16 @@ namespace {
 constexpr std::int64_t kStreamBytes = 16 << 20;
 
 /// How much a slice works on at a time.
-struct Blocks {
-  std::int64_t tiles, channels, outputs;
-};
-
-/// Weights of more than this come from memory each time they are used.
-constexpr std::int64_t kLargeWeights = 4 << 20;
-
-Blocks choose_blocks(const Correlation& s) {
-  if (kPositions * s.channels * s.outputs > kLargeWeights) return {64, 32, 64};
-  if (s.channels + s.outputs > 256) return {24, 128, 128};
-  return {s.channels + s.outputs > 128 ? 24 : 36, 128, 128};
-}
+constexpr std::int64_t kTiles = 24, kChannels = 128, kOutputs = 128;
 
 /// Transformed weights, block after block as the slices read them: within a block of channels and
 /// outputs by position, panel of outputs, channel.
 class TransformedWeights {
  public:
-  TransformedWeights(const Correlation& s, const Blocks& blocks, const float* taps, bool rotated)
+  TransformedWeights(const Correlation& s, const float* taps, bool rotated)
       : panel_(winograd_kernels().panel),
-        channels_(std::min(blocks.channels, s.channels)),
-        outputs_(std::min(blocks.outputs, s.outputs)),
+        channels_(std::min(kChannels, s.channels)),
+        outputs_(std::min(kOutputs, s.outputs)),
         channel_blocks_((s.channels + channels_ - 1) / channels_),
         position_stride_(odd_lines(channels_ * round_up(outputs_, panel_))),
         data_((s.outputs + outputs_ - 1) / outputs_ * channel_blocks_ * kPositions *
@@ -95,29 +84,28 @@ class TransformedWeights {
 void correlate(const Correlation& s, const float* images, const float* taps, bool rotated,
                const float* bias, float* result) {
   const Kernels& kernels = winograd_kernels();
-  const Blocks blocks = choose_blocks(s);
-  const TransformedWeights weights(s, blocks, taps, rotated);
+  const TransformedWeights weights(s, taps, rotated);
   const Images<const float> from = {images,           s.h,     s.w,    s.channels, s.tile_rows(),
                                     s.tile_columns(), s.pad_h, s.pad_w};
   const Images<float> to = {result, s.oh, s.ow, s.outputs, s.tile_rows(), s.tile_columns(), 0, 0};
   const std::int64_t pixels = s.n * s.oh * s.ow;
   const bool stream = pixels * s.outputs * 4 > kStreamBytes && s.outputs % kernels.vector == 0 &&
                       reinterpret_cast<std::uintptr_t>(result) % 64 == 0;
-  const Buffer inside(blocks.tiles, std::min(blocks.channels, s.channels));
-  const Buffer outside(blocks.tiles, std::min(blocks.outputs, s.outputs));
-  const std::int64_t tile_blocks = (s.tiles() + blocks.tiles - 1) / blocks.tiles;
-  const std::int64_t output_blocks = (s.outputs + blocks.outputs - 1) / blocks.outputs;
+  const Buffer inside(kTiles, std::min(kChannels, s.channels));
+  const Buffer outside(kTiles, std::min(kOutputs, s.outputs));
+  const std::int64_t tile_blocks = (s.tiles() + kTiles - 1) / kTiles;
+  const std::int64_t output_blocks = (s.outputs + kOutputs - 1) / kOutputs;
   // Slices that run at the same time use the same weights.
   base::parallel_for(tile_blocks * output_blocks, [&](std::int64_t slice) {
     const Scratch<float> memory(inside.numel() + outside.numel());
     const Transformed<float> tiles = inside.at(memory.data());
     const Transformed<float> sums = outside.at(memory.data() + inside.numel());
-    const std::int64_t first = slice % tile_blocks * blocks.tiles;
-    const std::int64_t count = std::min(blocks.tiles, s.tiles() - first);
-    const std::int64_t output = slice / tile_blocks * blocks.outputs;
-    const std::int64_t outputs = std::min(blocks.outputs, s.outputs - output);
-    for (std::int64_t c = 0; c < s.channels; c += blocks.channels) {
-      const std::int64_t channels = std::min(blocks.channels, s.channels - c);
+    const std::int64_t first = slice % tile_blocks * kTiles;
+    const std::int64_t count = std::min(kTiles, s.tiles() - first);
+    const std::int64_t output = slice / tile_blocks * kOutputs;
+    const std::int64_t outputs = std::min(kOutputs, s.outputs - output);
+    for (std::int64_t c = 0; c < s.channels; c += kChannels) {
+      const std::int64_t channels = std::min(kChannels, s.channels - c);
       kernels.input(from, {first, count, c, channels}, tiles);
       kernels.products(weights.products(tiles, count, c, channels, output, outputs, sums));
     }

@@ -13,7 +13,7 @@
 namespace facula::cpu::winograd {
 namespace {
 
-constexpr std::int64_t kChannels = 64;
+constexpr std::int64_t kChannels = 128;
 constexpr std::int64_t kOutputs = 64;
 constexpr std::int64_t kTilesAtATime = 32;
 /// Tiles are cut into parts only to make this many slices, each of at least so many tiles.
