@@ -66,7 +66,7 @@ Refusal refuse(const KernelArgs& args) {
   // A tile costs as much whatever part of it lies outside the image.
   const std::int64_t computed = work.tile_rows() * work.tile_columns() * winograd::kPositions;
   const std::int64_t direct = work.oh * work.ow * winograd::kTaps * winograd::kTaps;
-  if (3 * computed > 2 * direct) return "small images: most of the tiles would lie outside";
+  if (2 * computed > direct) return "small images: most of the tiles would lie outside";
   return nullptr;
 }
 
