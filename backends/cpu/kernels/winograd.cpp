@@ -145,20 +145,24 @@ template <bool Partial>
 [[gnu::always_inline]] inline Raw load(const float* p, int lanes) {
   return Partial ? X::load(p, lanes) : X::load(p);
 }
-template <bool Partial>
-[[gnu::always_inline]] inline void store(float* p, Raw value, int lanes) {
-  Partial ? X::store(p, value, lanes) : X::store(p, value);
-}
+/// How a vector is stored: the whole, some lanes, or past the caches where the instruction set can.
+enum class Target { vector, lanes, stream };
 
-/// Stores past the caches where the instruction set can.
-[[gnu::always_inline]] inline void stream_store(float* p, Raw value) {
+template <Target Kind>
+[[gnu::always_inline]] inline void store(float* p, Raw value, int lanes = kWidth) {
+  if constexpr (Kind == Target::lanes) {
+    X::store(p, value, lanes);
+  } else if constexpr (Kind == Target::vector) {
+    X::store(p, value);
+  } else {
 #if defined(__AVX512F__)
-  _mm512_stream_ps(p, value);
+    _mm512_stream_ps(p, value);
 #elif defined(__AVX2__)
-  _mm256_stream_ps(p, value);
+    _mm256_stream_ps(p, value);
 #else
-  X::store(p, value);
+    X::store(p, value);
 #endif
+  }
 }
 
 /// Makes streamed data visible to the other threads.
@@ -241,9 +245,6 @@ void transform_images(const Images<const float>& from, const Part& part,
   }
 }
 
-/// How transformed pixels are stored.
-enum class Target { vectors, lanes, stream };
-
 template <Target Kind>
 [[gnu::always_inline]] inline void output_tile(const float* sums, std::int64_t position_stride,
                                                const float* bias, int lanes, float* corner,
@@ -256,12 +257,7 @@ template <Target Kind>
           FACULA_INLINED { return X::load(sums + (i * kPoints + j) * position_stride); },
       [&](int i, int j, Raw value) FACULA_INLINED {
         if (i >= rows || j >= columns) return;
-        float* pixel = corner + i * line + j * channels;
-        if constexpr (Kind == Target::stream) {
-          stream_store(pixel, value + start);
-        } else {
-          store<kPartial>(pixel, value + start, lanes);
-        }
+        store<Kind>(corner + i * line + j * channels, value + start, lanes);
       });
 }
 
@@ -292,7 +288,7 @@ void output_tiles(const Transformed<const float>& from, const float* bias, const
 
 void output(const Transformed<const float>& from, const float* bias, const Part& part,
             const Images<float>& to, bool stream) {
-  if (!stream) return output_tiles<Target::vectors>(from, bias, part, to);
+  if (!stream) return output_tiles<Target::vector>(from, bias, part, to);
   output_tiles<Target::stream>(from, bias, part, to);
   end_of_stream();
 }
@@ -385,7 +381,7 @@ void products(const Products& p) {
 
 // --- Weights -------------------------------------------------------------------------------------
 
-template <bool Partial>
+template <Target Kind, bool Partial>
 [[gnu::always_inline]] inline void weight_vector(const Weights& w, std::int64_t c, std::int64_t k,
                                                  int lanes) {
   const float* taps = w.taps + c * w.row_stride + k;
@@ -396,18 +392,25 @@ template <bool Partial>
         return load<Partial>(taps + (w.rotated ? last - tap : tap) * w.tap_stride, lanes);
       },
       [&](int i, int j, Raw value)
-          FACULA_INLINED { X::store(to + (i * kPoints + j) * w.position_stride, value); });
+          FACULA_INLINED { store<Kind>(to + (i * kPoints + j) * w.position_stride, value); });
 }
 
-void weights(const Weights& w) {
+template <Target Kind>
+void transform_weights(const Weights& w) {
   for (std::int64_t c = 0; c < w.channels; ++c) {
     std::int64_t k = 0;
-    for (; k + kWidth <= w.outputs; k += kWidth) weight_vector<false>(w, c, k, kWidth);
-    if (k < w.outputs) weight_vector<true>(w, c, k, static_cast<int>(w.outputs - k));
+    for (; k + kWidth <= w.outputs; k += kWidth) weight_vector<Kind, false>(w, c, k, kWidth);
+    if (k < w.outputs) weight_vector<Kind, true>(w, c, k, static_cast<int>(w.outputs - k));
   }
 }
 
-template <bool Partial>
+void weights(const Weights& w, bool stream) {
+  if (!stream) return transform_weights<Target::vector>(w);
+  transform_weights<Target::stream>(w);
+  end_of_stream();
+}
+
+template <Target Kind>
 [[gnu::always_inline]] inline void gradient_vector(const WeightGradient& g, std::int64_t row,
                                                    std::int64_t column, int lanes) {
   const float* sums = g.data + row * g.row_stride + column;
@@ -416,17 +419,17 @@ template <bool Partial>
       [&](int i, int j)
           FACULA_INLINED { return X::load(sums + (i * kPoints + j) * g.position_stride); },
       [&](int i, int j, Raw value)
-          FACULA_INLINED { store<Partial>(taps + (i * kTaps + j) * g.tap_stride, value, lanes); });
+          FACULA_INLINED { store<Kind>(taps + (i * kTaps + j) * g.tap_stride, value, lanes); });
 }
 
 void weight_gradient(const WeightGradient& g) {
   for (std::int64_t row = 0; row < g.rows; ++row) {
     std::int64_t column = 0;
     for (; column + kWidth <= g.columns; column += kWidth) {
-      gradient_vector<false>(g, row, column, kWidth);
+      gradient_vector<Target::vector>(g, row, column, kWidth);
     }
     if (column < g.columns) {
-      gradient_vector<true>(g, row, column, static_cast<int>(g.columns - column));
+      gradient_vector<Target::lanes>(g, row, column, static_cast<int>(g.columns - column));
     }
   }
 }

@@ -88,11 +88,12 @@ struct Kernels {
   void (*input)(const Images<const float>& from, const Part& part, const Transformed<float>& to);
   /// Tiles of 4x4 pixels of the output's gradient to F(3x3, 4x4)'s transform of its second factor.
   void (*gradient)(const Images<const float>& from, const Part& part, const Transformed<float>& to);
-  void (*weights)(const Weights& weights);
+  /// Here and in output(), with `stream` the results bypass the caches. That needs whole vectors at
+  /// cache lines.
+  void (*weights)(const Weights& weights, bool stream);
   void (*products)(const Products& products);
   /// Sums of products to tiles of 4x4 pixels. `bias` has a value per channel of the images, or is
-  /// null. With `stream`, pixels bypass the caches; that needs channels in whole vectors and data
-  /// at a cache line.
+  /// null.
   void (*output)(const Transformed<const float>& from, const float* bias, const Part& part,
                  const Images<float>& to, bool stream);
   void (*weight_gradient)(const WeightGradient& gradient);

@@ -12,8 +12,8 @@
 namespace facula::cpu::winograd {
 namespace {
 
-/// Results of more than this do not stay in the caches anyway; their stores bypass them.
-constexpr std::int64_t kStreamBytes = 16 << 20;
+/// Arrays of more elements than this do not stay in the caches anyway; their stores bypass them.
+constexpr std::int64_t kStreamNumel = 4 << 20;
 
 /// How much a slice works on at a time.
 constexpr std::int64_t kTiles = 24, kChannels = 128, kOutputs = 128;
@@ -30,6 +30,7 @@ class TransformedWeights {
         position_stride_(odd_lines(channels_ * round_up(outputs_, panel_))),
         data_((s.outputs + outputs_ - 1) / outputs_ * channel_blocks_ * kPositions *
               position_stride_) {
+    const std::int64_t numel = kPositions * s.channels * s.outputs;
     const std::int64_t panels = (outputs_ + panel_ - 1) / panel_;
     const std::int64_t output_blocks = (s.outputs + outputs_ - 1) / outputs_;
     base::parallel_for(output_blocks * channel_blocks_ * panels, [&](std::int64_t slice) {
@@ -44,7 +45,8 @@ class TransformedWeights {
            .channels = std::min(channels_, s.channels - c),
            .outputs = std::min({panel_, outputs_ - panel, s.outputs - k - panel}),
            .data = block(c, k) + panel * channels_,
-           .position_stride = position_stride_});
+           .position_stride = position_stride_},
+          numel > kStreamNumel);
     });
   }
 
@@ -88,8 +90,8 @@ void correlate(const Correlation& s, const float* images, const float* taps, boo
   const Images<const float> from = {images,           s.h,     s.w,    s.channels, s.tile_rows(),
                                     s.tile_columns(), s.pad_h, s.pad_w};
   const Images<float> to = {result, s.oh, s.ow, s.outputs, s.tile_rows(), s.tile_columns(), 0, 0};
-  const std::int64_t pixels = s.n * s.oh * s.ow;
-  const bool stream = pixels * s.outputs * 4 > kStreamBytes && s.outputs % kernels.vector == 0 &&
+  const std::int64_t numel = s.n * s.oh * s.ow * s.outputs;
+  const bool stream = numel > kStreamNumel && s.outputs % kernels.vector == 0 &&
                       reinterpret_cast<std::uintptr_t>(result) % 64 == 0;
   const Buffer inside(kTiles, std::min(kChannels, s.channels));
   const Buffer outside(kTiles, std::min(kOutputs, s.outputs));
