@@ -1,7 +1,8 @@
-// Winograd convolution. Its rounding errors are larger than those of direct summation: measured as
-// max |error| / max |result| over the problems of this file they are at most 2.1e-6 for the
-// convolution and the gradient of its input and 1.2e-6 for the gradient of the weights, against
-// 0.7e-6 and 1.9e-6 of the direct kernels.
+// Winograd convolution. Measured against float64 on layers of 16 to 512 channels with normal
+// values, max |error| / max |result| of the convolution and the gradient of its input is 0.8e-6
+// to 2.5e-6, that of the gradient of the weights 0.6e-6 to 1.0e-6. Direct summation, which has long
+// sums where this has blocks of them, has 0.2e-6 to 2.8e-6 and 0.1e-6 to 0.6e-6. Root mean squares,
+// relative: 0.4e-6 to 1.2e-6 against 0.1e-6 to 1.1e-6.
 #include <facula/backends.h>
 
 #include "ops/schema/convolution.h"
@@ -128,13 +129,17 @@ TEST(Winograd, ComesFirstAndCanBeSwitchedOff) {
   expect_like_reference([&] { return operands.all_three(p); }, kTolerance, p.str());
 }
 
-// Few channels, few tiles, tiles that are mostly outside.
+// Few channels, few tiles, tiles that are mostly outside, expensive conversions.
 TEST(Winograd, LeavesOtherProblemsToOthers) {
   Source source(16);
-  for (const Problem& p : {Problem{20, 3, 64, 8, 8}, Problem{20, 64, 8, 8, 8},
-                           Problem{2, 64, 64, 4, 4}, Problem{40, 32, 32, 2, 2}}) {
-    const Operands operands(source, p, kChannelsLast);
-    EXPECT_EQ(uses_winograd(p, operands), std::vector<bool>(3, false)) << p.str();
+  const Problem p = {20, 32, 32, 32, 32};
+  EXPECT_EQ(uses_winograd(p, Operands(source, p, kChannelsLast)), std::vector<bool>(3, true));
+  EXPECT_EQ(uses_winograd(p, Operands(source, p, kContiguous)), std::vector<bool>(3, false));
+  for (const Problem& small :
+       {Problem{20, 3, 64, 8, 8}, Problem{20, 64, 8, 8, 8}, Problem{2, 64, 64, 4, 4},
+        Problem{40, 32, 32, 2, 2}, Problem{40, 32, 32, 5, 5}}) {
+    const Operands operands(source, small, kChannelsLast);
+    EXPECT_EQ(uses_winograd(small, operands), std::vector<bool>(3, false)) << small.str();
   }
 }
 

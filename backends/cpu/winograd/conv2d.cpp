@@ -33,6 +33,17 @@ constexpr std::int64_t kFewestChannels = 16;
 /// With fewer tiles the transform of the weights is not worth it.
 constexpr std::int64_t kFewestTiles = 16;
 
+/// Images of more elements than this, together, come from memory each time they are read.
+constexpr std::int64_t kLargeImages = 1 << 20;
+
+/// Converting large contiguous images to channels_last and back takes longer than what is saved
+/// with few channels.
+bool conversion_too_dear(const KernelArgs& args, const ConvShape& s) {
+  return args.in(0).suggest_memory_format() != kChannelsLast &&
+         s.n * (s.c * s.h * s.w + s.oc * s.oh * s.ow) > kLargeImages &&
+         s.c * s.oc < 24 * (s.c + s.oc);
+}
+
 Correlation correlation_of(const ConvShape& s) {
   return {s.n, s.h, s.w, s.c, s.oh, s.ow, s.oc, s.pad_h, s.pad_w};
 }
@@ -67,6 +78,7 @@ Refusal refuse(const KernelArgs& args) {
   const std::int64_t computed = work.tile_rows() * work.tile_columns() * winograd::kPositions;
   const std::int64_t direct = work.oh * work.ow * winograd::kTaps * winograd::kTaps;
   if (2 * computed > direct) return "small images: most of the tiles would lie outside";
+  if (conversion_too_dear(args, s)) return "contiguous images with few channels";
   return nullptr;
 }
 
