@@ -92,6 +92,19 @@ TEST(Winograd, BlocksAgreeWithTheReference) {
   for (const Problem& p : kBlocks) check_problem(source, p, kChannelsLast);
 }
 
+TEST(Winograd, WeightsInAnyLayout) {
+  Source source(18);
+  const Problem p = {5, 40, 70, 9, 8};
+  Operands operands(source, p, kChannelsLast);
+  const Tensor dense = operands.weight;
+  for (const Tensor& weight : {dense.contiguous(), dense.contiguous(kChannelsLast),
+                               dense.permute({2, 3, 1, 0}).contiguous().permute({3, 2, 0, 1}),
+                               dense.permute({3, 2, 0, 1}).contiguous().permute({2, 3, 1, 0})}) {
+    operands.weight = weight;
+    expect_like_reference([&] { return operands.all_three(p); }, kTolerance, p.str());
+  }
+}
+
 // Results beyond the caches are stored in another way.
 TEST(Winograd, LargeResultsAgreeWithDirectSummation) {
   Source source(13);

@@ -69,14 +69,12 @@ struct Products {
   bool accumulate;
 };
 
-/// Sums of products [channels in][channels out] per position, transformed to nine matrices of
-/// weight gradients.
+/// Sums of products [rows][columns] per position, transformed to nine matrices of weight gradients.
 struct WeightGradient {
   const float* data;
   std::int64_t position_stride, row_stride;
   std::int64_t rows, columns;
-  float* taps;  ///< element (row, column) of tap t is at taps[t * tap_stride + row * tap_row_stride
-                ///< + column]
+  float* taps;  ///< tap t of (row, column): t * tap_stride + row * tap_row_stride + column
   std::int64_t tap_stride, tap_row_stride;
 };
 

@@ -1,6 +1,7 @@
 // Convolutions with 3x3 weights and stride 1 by Winograd's algorithm: registration, and the
 // conversion of the op's operands.
 #include <atomic>
+#include <utility>
 
 #include <facula/backends.h>
 
@@ -82,17 +83,38 @@ Refusal refuse(const KernelArgs& args) {
   return nullptr;
 }
 
-/// Correlates in(0) with in(1), a view of the weights as [3, 3, channels in, channels out].
-void run_correlation(const KernelArgs& args, const Correlation& shape, const Tensor& taps,
-                     bool rotated) {
+/// Weights [outputs, channels, 3, 3] in one of the layouts that the algorithm reads and writes.
+template <class T>
+winograd::Taps<T> taps_of(const Tensor& weight) {
+  const IntList strides = weight.strides();
+  return {weight.impl()->typed<float>(), strides[1], strides[0], strides[3]};
+}
+
+/// Correlates in(0) with the weights in(1).
+void run_correlation(const KernelArgs& args, const Correlation& shape, bool backward) {
   const Tensor images = args.in(0).contiguous(kChannelsLast);
+  const bool dense = args.in(1).is_contiguous() || args.in(1).is_contiguous(kChannelsLast);
+  const Tensor weight = dense ? args.in(1) : args.in(1).contiguous();
+  winograd::Taps<const float> taps = taps_of<const float>(weight);
+  if (backward) std::swap(taps.channel_stride, taps.output_stride);
   const Tensor bias = args.has(2) ? args.in(2).contiguous() : Tensor();
   const bool convert = !args.out().is_contiguous(kChannelsLast);
   const Tensor result =
       convert ? new_tensor(args.out().sizes(), kFloat32, kCPU, kChannelsLast) : args.out();
-  correlate(shape, images.impl()->typed<float>(), taps.contiguous().impl()->typed<float>(), rotated,
+  correlate(shape, images.impl()->typed<float>(), taps, backward,
             bias.defined() ? bias.impl()->typed<float>() : nullptr, result.impl()->typed<float>());
   if (convert) args.out().copy_(result);
+}
+
+void run_weight_gradient(const KernelArgs& args, const Correlation& shape) {
+  const Tensor gradient = args.in(0).contiguous(kChannelsLast);
+  const Tensor images = args.in(1).contiguous(kChannelsLast);
+  const Tensor& out = args.out();
+  const bool dense = out.is_contiguous() || out.is_contiguous(kChannelsLast);
+  const Tensor result = dense ? out : new_tensor(out.sizes(), kFloat32, kCPU);
+  winograd::weight_gradient(shape, images.impl()->typed<float>(), gradient.impl()->typed<float>(),
+                            taps_of<float>(result));
+  if (!dense) out.copy_(result);
 }
 
 void run(const KernelArgs& args) {
@@ -100,16 +122,11 @@ void run(const KernelArgs& args) {
   if (run_if_empty(args, s)) return;
   switch (conv_kind(args)) {
     case ConvKind::forward:
-      return run_correlation(args, correlation_of(s), args.in(1).permute({2, 3, 1, 0}), false);
+      return run_correlation(args, correlation_of(s), false);
     case ConvKind::backward_input:
-      return run_correlation(args, input_gradient_of(s), args.in(1).permute({2, 3, 0, 1}), true);
-    case ConvKind::backward_weight: {
-      const Tensor gradient = args.in(0).contiguous(kChannelsLast);
-      const Tensor images = args.in(1).contiguous(kChannelsLast);
-      const Tensor taps = winograd::weight_gradient(
-          correlation_of(s), images.impl()->typed<float>(), gradient.impl()->typed<float>());
-      args.out().copy_(taps.permute({3, 2, 0, 1}));
-    }
+      return run_correlation(args, input_gradient_of(s), true);
+    case ConvKind::backward_weight:
+      return run_weight_gradient(args, correlation_of(s));
   }
 }
 

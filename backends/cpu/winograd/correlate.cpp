@@ -5,6 +5,7 @@
 // buffers stay in the second-level cache; weights stream through.
 #include <algorithm>
 
+#include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/winograd/winograd.h"
 #include "base/thread_pool.h"
@@ -18,11 +19,45 @@ constexpr std::int64_t kStreamNumel = 4 << 20;
 /// How much a slice works on at a time.
 constexpr std::int64_t kTiles = 24, kChannels = 128, kOutputs = 128;
 
+constexpr std::int64_t kAllTaps = kTaps * kTaps;
+
+/// Some channels and outputs of the weights with the outputs next to each other, as the kernel
+/// needs them. `buffer` has room for all of them.
+Weights gather(const Taps<const float>& taps, std::int64_t channels, std::int64_t outputs,
+               float* buffer) {
+  const auto transpose = gemm_loops<float>().transpose;
+  Weights weights = {};
+  weights.taps = buffer;
+  weights.channels = channels;
+  weights.outputs = outputs;
+  if (taps.output_stride == 1) {
+    weights.taps = taps.data;
+    weights.tap_stride = taps.tap_stride;
+    weights.row_stride = taps.channel_stride;
+  } else if (taps.tap_stride == 1) {
+    const std::int64_t together = taps.channel_stride == kAllTaps ? channels : 1;
+    for (std::int64_t c = 0; c < channels; c += together) {
+      transpose(taps.data + c * taps.channel_stride, taps.output_stride, outputs,
+                together * kAllTaps, buffer + c * kAllTaps * outputs);
+    }
+    weights.tap_stride = outputs;
+    weights.row_stride = kAllTaps * outputs;
+  } else {
+    for (std::int64_t tap = 0; tap < kAllTaps; ++tap) {
+      transpose(taps.data + tap * taps.tap_stride, taps.output_stride, outputs, channels,
+                buffer + tap * channels * outputs);
+    }
+    weights.tap_stride = channels * outputs;
+    weights.row_stride = outputs;
+  }
+  return weights;
+}
+
 /// Transformed weights, block after block as the slices read them: within a block of channels and
 /// outputs by position, panel of outputs, channel.
 class TransformedWeights {
  public:
-  TransformedWeights(const Correlation& s, const float* taps, bool rotated)
+  TransformedWeights(const Correlation& s, const Taps<const float>& taps, bool rotated)
       : panel_(winograd_kernels().panel),
         channels_(std::min(kChannels, s.channels)),
         outputs_(std::min(kOutputs, s.outputs)),
@@ -37,16 +72,17 @@ class TransformedWeights {
       const std::int64_t panel = slice % panels * panel_;
       const std::int64_t c = slice / panels % channel_blocks_ * channels_;
       const std::int64_t k = slice / panels / channel_blocks_ * outputs_;
-      winograd_kernels().weights(
-          {.taps = taps + c * s.outputs + k + panel,
-           .tap_stride = s.channels * s.outputs,
-           .row_stride = s.outputs,
-           .rotated = rotated,
-           .channels = std::min(channels_, s.channels - c),
-           .outputs = std::min({panel_, outputs_ - panel, s.outputs - k - panel}),
-           .data = block(c, k) + panel * channels_,
-           .position_stride = position_stride_},
-          numel > kStreamNumel);
+      const std::int64_t channels = std::min(channels_, s.channels - c);
+      const std::int64_t outputs = std::min({panel_, outputs_ - panel, s.outputs - k - panel});
+      if (outputs <= 0) return;
+      const Scratch<float> buffer(kAllTaps * channels * outputs);
+      const float* first = taps.data + c * taps.channel_stride + (k + panel) * taps.output_stride;
+      Weights weights = gather({first, taps.channel_stride, taps.output_stride, taps.tap_stride},
+                               channels, outputs, buffer.data());
+      weights.rotated = rotated;
+      weights.data = block(c, k) + panel * channels_;
+      weights.position_stride = position_stride_;
+      winograd_kernels().weights(weights, numel > kStreamNumel);
     });
   }
 
@@ -83,8 +119,8 @@ class TransformedWeights {
 
 }  // namespace
 
-void correlate(const Correlation& s, const float* images, const float* taps, bool rotated,
-               const float* bias, float* result) {
+void correlate(const Correlation& s, const float* images, const Taps<const float>& taps,
+               bool rotated, const float* bias, float* result) {
   const Kernels& kernels = winograd_kernels();
   const TransformedWeights weights(s, taps, rotated);
   const Images<const float> from = {images,           s.h,     s.w,    s.channels, s.tile_rows(),

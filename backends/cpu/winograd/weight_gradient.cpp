@@ -5,7 +5,9 @@
 // The sums are transformed to weight gradients at once; those of several parts are added up
 // afterwards.
 #include <algorithm>
+#include <cstring>
 
+#include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/winograd/winograd.h"
 #include "base/thread_pool.h"
@@ -13,8 +15,8 @@
 namespace facula::cpu::winograd {
 namespace {
 
-constexpr std::int64_t kChannels = 128;
-constexpr std::int64_t kOutputs = 64;
+constexpr std::int64_t kChannels = 64;
+constexpr std::int64_t kOutputs = 128;
 constexpr std::int64_t kTilesAtATime = 32;
 /// Tiles are cut into parts only to make this many slices, each of at least so many tiles.
 constexpr std::int64_t kWantedSlices = 16;
@@ -35,21 +37,46 @@ struct Cut {
   std::int64_t slices() const { return channel_blocks * output_blocks * parts; }
 };
 
+/// Transforms the sums of a block to weight gradients, and puts these where they belong.
+void finish(const Transformed<const float>& sums, std::int64_t outputs, std::int64_t channels,
+            const Taps<float>& to) {
+  WeightGradient gradient = {.data = sums.data,
+                             .position_stride = sums.position_stride,
+                             .row_stride = sums.tile_stride,
+                             .rows = outputs,
+                             .columns = channels,
+                             .taps = to.data,
+                             .tap_stride = to.tap_stride,
+                             .tap_row_stride = to.output_stride};
+  if (to.channel_stride == 1) return winograd_kernels().weight_gradient(gradient);
+  constexpr std::int64_t kAllTaps = kTaps * kTaps;
+  const Scratch<float> buffer(outputs * kAllTaps * channels);
+  gradient.taps = buffer.data();
+  gradient.tap_stride = channels;
+  gradient.tap_row_stride = kAllTaps * channels;
+  winograd_kernels().weight_gradient(gradient);
+  for (std::int64_t k = 0; k < outputs; ++k) {
+    gemm_loops<float>().transpose(buffer.data() + k * kAllTaps * channels, channels, kAllTaps,
+                                  channels, to.data + k * to.output_stride);
+  }
+}
+
 }  // namespace
 
-Tensor weight_gradient(const Correlation& s, const float* images, const float* gradient) {
+void weight_gradient(const Correlation& s, const float* images, const float* gradient,
+                     const Taps<float>& taps) {
   const Kernels& kernels = winograd_kernels();
   const Cut cut(s);
   const std::int64_t numel = kTaps * kTaps * s.channels * s.outputs;
-  const Tensor result =
-      new_tensor({cut.parts, kTaps, kTaps, s.channels, s.outputs}, kFloat32, kCPU, kContiguous);
+  const Scratch<float> part_sums(cut.parts > 1 ? cut.parts * numel : 0);
+  float* result = cut.parts > 1 ? part_sums.data() : taps.data;
   const Images<const float> inputs = {images,           s.h,     s.w,    s.channels, s.tile_rows(),
                                       s.tile_columns(), s.pad_h, s.pad_w};
   const Images<const float> outputs = {gradient,         s.oh, s.ow, s.outputs, s.tile_rows(),
                                        s.tile_columns(), 0,    0};
   const Buffer input_buffer(kTilesAtATime, std::min(kChannels, s.channels));
   const Buffer output_buffer(kTilesAtATime, std::min(kOutputs, s.outputs));
-  const Buffer sum_buffer(std::min(kChannels, s.channels), std::min(kOutputs, s.outputs));
+  const Buffer sum_buffer(std::min(kOutputs, s.outputs), std::min(kChannels, s.channels));
   base::parallel_for(cut.slices(), [&](std::int64_t slice) {
     const Scratch<float> memory(input_buffer.numel() + output_buffer.numel() + sum_buffer.numel());
     const Transformed<float> x = input_buffer.at(memory.data());
@@ -59,41 +86,36 @@ Tensor weight_gradient(const Correlation& s, const float* images, const float* g
     const std::int64_t c = slice / cut.output_blocks % cut.channel_blocks * kChannels;
     const std::int64_t k = slice % cut.output_blocks * kOutputs;
     const std::int64_t channels = std::min(kChannels, s.channels - c);
-    const std::int64_t columns = std::min(kOutputs, s.outputs - k);
+    const std::int64_t rows = std::min(kOutputs, s.outputs - k);
     const std::int64_t first = part * cut.tiles_per_part;
     const std::int64_t end = std::min(first + cut.tiles_per_part, s.tiles());
     for (std::int64_t tile = first; tile < end; tile += kTilesAtATime) {
       const std::int64_t tiles = std::min(kTilesAtATime, end - tile);
       kernels.input(inputs, {tile, tiles, c, channels}, x);
-      kernels.gradient(outputs, {tile, tiles, k, columns}, dy);
-      kernels.products({.rows = channels,
-                        .columns = columns,
+      kernels.gradient(outputs, {tile, tiles, k, rows}, dy);
+      kernels.products({.rows = rows,
+                        .columns = channels,
                         .depth = tiles,
-                        .a = x.data,
-                        .a_position_stride = x.position_stride,
+                        .a = dy.data,
+                        .a_position_stride = dy.position_stride,
                         .a_row_stride = 1,
-                        .a_depth_stride = x.tile_stride,
-                        .b = dy.data,
-                        .b_position_stride = dy.position_stride,
+                        .a_depth_stride = dy.tile_stride,
+                        .b = x.data,
+                        .b_position_stride = x.position_stride,
                         .b_panel_stride = kernels.panel,
-                        .b_depth_stride = dy.tile_stride,
+                        .b_depth_stride = x.tile_stride,
                         .c = sums.data,
                         .c_position_stride = sums.position_stride,
                         .c_row_stride = sums.tile_stride,
                         .accumulate = tile > first});
     }
-    kernels.weight_gradient(
-        {.data = sums.data,
-         .position_stride = sums.position_stride,
-         .row_stride = sums.tile_stride,
-         .rows = channels,
-         .columns = columns,
-         .taps = result.impl()->typed<float>() + part * numel + c * s.outputs + k,
-         .tap_stride = s.channels * s.outputs,
-         .tap_row_stride = s.outputs});
+    float* place = result + part * numel + c * taps.channel_stride + k * taps.output_stride;
+    finish({sums.data, sums.position_stride, sums.tile_stride}, rows, channels,
+           {place, taps.channel_stride, taps.output_stride, taps.tap_stride});
   });
-  sum_parts(result.impl()->typed<float>(), cut.parts, numel);
-  return result.select(0, 0);
+  if (cut.parts == 1) return;
+  sum_parts(result, cut.parts, numel);
+  std::memcpy(taps.data, result, static_cast<std::size_t>(numel) * sizeof(float));
 }
 
 }  // namespace facula::cpu::winograd

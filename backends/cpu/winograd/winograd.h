@@ -19,12 +19,22 @@ struct Correlation {
   std::int64_t tiles() const { return n * tile_rows() * tile_columns(); }
 };
 
-/// `taps` are nine matrices [channels][outputs], one per tap; `bias` may be null.
-void correlate(const Correlation& shape, const float* images, const float* taps, bool rotated,
-               const float* bias, float* result);
+/// Weights in place: channel c, output k and tap t (row by row) are at
+/// data[c * channel_stride + k * output_stride + t * tap_stride]. One of the strides is 1.
+template <class T>
+struct Taps {
+  T* data;
+  std::int64_t channel_stride, output_stride, tap_stride;
+};
 
-/// The gradient of the weights of correlate(), again as nine matrices [channels][outputs].
-Tensor weight_gradient(const Correlation& shape, const float* images, const float* gradient);
+/// With `rotated`, weights are turned by 180 degrees; `bias` may be null.
+void correlate(const Correlation& shape, const float* images, const Taps<const float>& taps,
+               bool rotated, const float* bias, float* result);
+
+/// The gradient of the weights of correlate(), written densely in the order of `taps`, whose
+/// channels or taps are consecutive.
+void weight_gradient(const Correlation& shape, const float* images, const float* gradient,
+                     const Taps<float>& taps);
 
 /// Rounds up to an odd number of cache lines. Streams that advance together at such distances lie
 /// in different sets of the caches.
