@@ -225,8 +225,7 @@ template <class T, bool Partial>
 
 /// Squares of T::kIn pixels, at every tile's corner, to their transforms.
 template <class T>
-void transform_images(const Images<const float>& from, const Part& part,
-                      const Transformed<float>& to) {
+void transform_images(const Images<const float>& from, const Part& part, const Transformed& to) {
   Pixels<T::kIn> pixels[2];
   pixels[0].locate(from, part, 0);
   for (std::int64_t t = 0; t < part.tiles; ++t) {
@@ -262,7 +261,7 @@ template <Target Kind>
 }
 
 template <Target Kind>
-void output_tiles(const Transformed<const float>& from, const float* bias, const Part& part,
+void output_tiles(const Transformed& from, const float* bias, const Part& part,
                   const Images<float>& to) {
   const std::int64_t line = to.w * to.channels;
   const float* own_bias = bias ? bias + part.first_channel : nullptr;
@@ -286,8 +285,8 @@ void output_tiles(const Transformed<const float>& from, const float* bias, const
   }
 }
 
-void output(const Transformed<const float>& from, const float* bias, const Part& part,
-            const Images<float>& to, bool stream) {
+void output(const Transformed& from, const float* bias, const Part& part, const Images<float>& to,
+            bool stream) {
   if (!stream) return output_tiles<Target::vector>(from, bias, part, to);
   output_tiles<Target::stream>(from, bias, part, to);
   end_of_stream();
@@ -439,7 +438,6 @@ void weight_gradient(const WeightGradient& g) {
 extern const winograd::Kernels winograd_kernels = {
     kWidth,
     kPanel,
-    kRows,
     transform_images<InputTransform>,
     transform_images<GradientTransform>,
     weights,

@@ -38,9 +38,8 @@ struct Part {
 
 /// Tiles in transformed shape: position p of channel c of tile t is at
 /// data[p * position_stride + t * tile_stride + c].
-template <class T>
 struct Transformed {
-  T* data;
+  float* data;
   std::int64_t position_stride, tile_stride;
 };
 
@@ -81,18 +80,17 @@ struct WeightGradient {
 struct Kernels {
   int vector;  ///< floats; buffers are accessed in whole vectors
   int panel;   ///< columns of a product that are computed together
-  int rows;    ///< rows of a product that are computed together
   /// Tiles of 6x6 pixels to the input's transform, channels up to whole vectors.
-  void (*input)(const Images<const float>& from, const Part& part, const Transformed<float>& to);
+  void (*input)(const Images<const float>& from, const Part& part, const Transformed& to);
   /// Tiles of 4x4 pixels of the output's gradient to F(3x3, 4x4)'s transform of its second factor.
-  void (*gradient)(const Images<const float>& from, const Part& part, const Transformed<float>& to);
+  void (*gradient)(const Images<const float>& from, const Part& part, const Transformed& to);
   /// Here and in output(), with `stream` the results bypass the caches. That needs whole vectors at
   /// cache lines.
   void (*weights)(const Weights& weights, bool stream);
   void (*products)(const Products& products);
   /// Sums of products to tiles of 4x4 pixels. `bias` has a value per channel of the images, or is
   /// null.
-  void (*output)(const Transformed<const float>& from, const float* bias, const Part& part,
+  void (*output)(const Transformed& from, const float* bias, const Part& part,
                  const Images<float>& to, bool stream);
   void (*weight_gradient)(const WeightGradient& gradient);
 };

@@ -19,8 +19,6 @@ constexpr std::int64_t kStreamNumel = 4 << 20;
 /// How much a slice works on at a time.
 constexpr std::int64_t kTiles = 24, kChannels = 128, kOutputs = 128;
 
-constexpr std::int64_t kAllTaps = kTaps * kTaps;
-
 /// Some channels and outputs of the weights with the outputs next to each other, as the kernel
 /// needs them. `buffer` has room for all of them.
 Weights gather(const Taps<const float>& taps, std::int64_t channels, std::int64_t outputs,
@@ -61,14 +59,13 @@ class TransformedWeights {
       : panel_(winograd_kernels().panel),
         channels_(std::min(kChannels, s.channels)),
         outputs_(std::min(kOutputs, s.outputs)),
-        channel_blocks_((s.channels + channels_ - 1) / channels_),
+        channel_blocks_(divide_up(s.channels, channels_)),
         position_stride_(odd_lines(channels_ * round_up(outputs_, panel_))),
-        data_((s.outputs + outputs_ - 1) / outputs_ * channel_blocks_ * kPositions *
-              position_stride_) {
-    const std::int64_t numel = kPositions * s.channels * s.outputs;
-    const std::int64_t panels = (outputs_ + panel_ - 1) / panel_;
-    const std::int64_t output_blocks = (s.outputs + outputs_ - 1) / outputs_;
-    base::parallel_for(output_blocks * channel_blocks_ * panels, [&](std::int64_t slice) {
+        numel_(divide_up(s.outputs, outputs_) * channel_blocks_ * kPositions * position_stride_),
+        data_(numel_) {
+    const std::int64_t panels = divide_up(outputs_, panel_);
+    const std::int64_t blocks = divide_up(s.outputs, outputs_) * channel_blocks_;
+    base::parallel_for(blocks * panels, [&](std::int64_t slice) {
       const std::int64_t panel = slice % panels * panel_;
       const std::int64_t c = slice / panels % channel_blocks_ * channels_;
       const std::int64_t k = slice / panels / channel_blocks_ * outputs_;
@@ -76,20 +73,18 @@ class TransformedWeights {
       const std::int64_t outputs = std::min({panel_, outputs_ - panel, s.outputs - k - panel});
       if (outputs <= 0) return;
       const Scratch<float> buffer(kAllTaps * channels * outputs);
-      const float* first = taps.data + c * taps.channel_stride + (k + panel) * taps.output_stride;
-      Weights weights = gather({first, taps.channel_stride, taps.output_stride, taps.tap_stride},
-                               channels, outputs, buffer.data());
+      Weights weights = gather(taps.from(c, k + panel), channels, outputs, buffer.data());
       weights.rotated = rotated;
       weights.data = block(c, k) + panel * channels_;
       weights.position_stride = position_stride_;
-      winograd_kernels().weights(weights, numel > kStreamNumel);
+      winograd_kernels().weights(weights, numel_ > kStreamNumel);
     });
   }
 
   /// Products of transformed tiles (some channels of them) with the weights of some outputs.
-  Products products(const Transformed<float>& tiles, std::int64_t count, std::int64_t first_channel,
+  Products products(const Transformed& tiles, std::int64_t count, std::int64_t first_channel,
                     std::int64_t channels, std::int64_t first_output, std::int64_t outputs,
-                    const Transformed<float>& sums) const {
+                    const Transformed& sums) const {
     return {.rows = count,
             .columns = outputs,
             .depth = channels,
@@ -113,7 +108,7 @@ class TransformedWeights {
                               position_stride_;
   }
 
-  std::int64_t panel_, channels_, outputs_, channel_blocks_, position_stride_;
+  std::int64_t panel_, channels_, outputs_, channel_blocks_, position_stride_, numel_;
   Scratch<float> data_;
 };
 
@@ -123,21 +118,20 @@ void correlate(const Correlation& s, const float* images, const Taps<const float
                bool rotated, const float* bias, float* result) {
   const Kernels& kernels = winograd_kernels();
   const TransformedWeights weights(s, taps, rotated);
-  const Images<const float> from = {images,           s.h,     s.w,    s.channels, s.tile_rows(),
-                                    s.tile_columns(), s.pad_h, s.pad_w};
-  const Images<float> to = {result, s.oh, s.ow, s.outputs, s.tile_rows(), s.tile_columns(), 0, 0};
+  const Images<const float> from = s.inputs(images);
+  const Images<float> to = s.results(result);
   const std::int64_t numel = s.n * s.oh * s.ow * s.outputs;
   const bool stream = numel > kStreamNumel && s.outputs % kernels.vector == 0 &&
                       reinterpret_cast<std::uintptr_t>(result) % 64 == 0;
   const Buffer inside(kTiles, std::min(kChannels, s.channels));
   const Buffer outside(kTiles, std::min(kOutputs, s.outputs));
-  const std::int64_t tile_blocks = (s.tiles() + kTiles - 1) / kTiles;
-  const std::int64_t output_blocks = (s.outputs + kOutputs - 1) / kOutputs;
+  const std::int64_t tile_blocks = divide_up(s.tiles(), kTiles);
+  const std::int64_t output_blocks = divide_up(s.outputs, kOutputs);
   // Slices that run at the same time use the same weights.
   base::parallel_for(tile_blocks * output_blocks, [&](std::int64_t slice) {
     const Scratch<float> memory(inside.numel() + outside.numel());
-    const Transformed<float> tiles = inside.at(memory.data());
-    const Transformed<float> sums = outside.at(memory.data() + inside.numel());
+    const Transformed tiles = inside.at(memory.data());
+    const Transformed sums = outside.at(memory.data() + inside.numel());
     const std::int64_t first = slice % tile_blocks * kTiles;
     const std::int64_t count = std::min(kTiles, s.tiles() - first);
     const std::int64_t output = slice / tile_blocks * kOutputs;
@@ -147,8 +141,7 @@ void correlate(const Correlation& s, const float* images, const Taps<const float
       kernels.input(from, {first, count, c, channels}, tiles);
       kernels.products(weights.products(tiles, count, c, channels, output, outputs, sums));
     }
-    kernels.output({sums.data, sums.position_stride, sums.tile_stride}, bias,
-                   {first, count, output, outputs}, to, stream);
+    kernels.output(sums, bias, {first, count, output, outputs}, to, stream);
   });
 }
 

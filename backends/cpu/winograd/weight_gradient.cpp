@@ -1,9 +1,8 @@
 // The gradient of the weights.
 //
 // A slice is a part of the tiles with a block of channels and a block of outputs, small enough that
-// the sums of products of all 36 positions stay in the second-level cache while the tiles go by.
-// The sums are transformed to weight gradients at once; those of several parts are added up
-// afterwards.
+// the sums of products of all 36 positions stay in a core's caches while the tiles go by. The sums
+// are transformed to weight gradients at once; those of several parts are added up afterwards.
 #include <algorithm>
 #include <cstring>
 
@@ -26,19 +25,40 @@ struct Cut {
   std::int64_t channel_blocks, output_blocks, tiles_per_part, parts;
 
   explicit Cut(const Correlation& s)
-      : channel_blocks((s.channels + kChannels - 1) / kChannels),
-        output_blocks((s.outputs + kOutputs - 1) / kOutputs) {
+      : channel_blocks(divide_up(s.channels, kChannels)),
+        output_blocks(divide_up(s.outputs, kOutputs)) {
     const std::int64_t blocks = channel_blocks * output_blocks;
-    const std::int64_t wanted = std::clamp<std::int64_t>(s.tiles() / kFewestTiles, 1,
-                                                         (kWantedSlices + blocks - 1) / blocks);
-    tiles_per_part = (s.tiles() + wanted - 1) / wanted;
-    parts = (s.tiles() + tiles_per_part - 1) / tiles_per_part;
+    const std::int64_t wanted =
+        std::clamp<std::int64_t>(s.tiles() / kFewestTiles, 1, divide_up(kWantedSlices, blocks));
+    tiles_per_part = divide_up(s.tiles(), wanted);
+    parts = divide_up(s.tiles(), tiles_per_part);
   }
   std::int64_t slices() const { return channel_blocks * output_blocks * parts; }
 };
 
+/// sums[k][c] (+)= sum over the tiles of dy[tile][k] * x[tile][c], in every position.
+void add_products(const Transformed& dy, std::int64_t outputs, const Transformed& x,
+                  std::int64_t channels, std::int64_t tiles, const Transformed& sums,
+                  bool accumulate) {
+  winograd_kernels().products({.rows = outputs,
+                               .columns = channels,
+                               .depth = tiles,
+                               .a = dy.data,
+                               .a_position_stride = dy.position_stride,
+                               .a_row_stride = 1,
+                               .a_depth_stride = dy.tile_stride,
+                               .b = x.data,
+                               .b_position_stride = x.position_stride,
+                               .b_panel_stride = winograd_kernels().panel,
+                               .b_depth_stride = x.tile_stride,
+                               .c = sums.data,
+                               .c_position_stride = sums.position_stride,
+                               .c_row_stride = sums.tile_stride,
+                               .accumulate = accumulate});
+}
+
 /// Transforms the sums of a block to weight gradients, and puts these where they belong.
-void finish(const Transformed<const float>& sums, std::int64_t outputs, std::int64_t channels,
+void finish(const Transformed& sums, std::int64_t outputs, std::int64_t channels,
             const Taps<float>& to) {
   WeightGradient gradient = {.data = sums.data,
                              .position_stride = sums.position_stride,
@@ -49,7 +69,6 @@ void finish(const Transformed<const float>& sums, std::int64_t outputs, std::int
                              .tap_stride = to.tap_stride,
                              .tap_row_stride = to.output_stride};
   if (to.channel_stride == 1) return winograd_kernels().weight_gradient(gradient);
-  constexpr std::int64_t kAllTaps = kTaps * kTaps;
   const Scratch<float> buffer(outputs * kAllTaps * channels);
   gradient.taps = buffer.data();
   gradient.tap_stride = channels;
@@ -67,21 +86,18 @@ void weight_gradient(const Correlation& s, const float* images, const float* gra
                      const Taps<float>& taps) {
   const Kernels& kernels = winograd_kernels();
   const Cut cut(s);
-  const std::int64_t numel = kTaps * kTaps * s.channels * s.outputs;
+  const std::int64_t numel = kAllTaps * s.channels * s.outputs;
   const Scratch<float> part_sums(cut.parts > 1 ? cut.parts * numel : 0);
   float* result = cut.parts > 1 ? part_sums.data() : taps.data;
-  const Images<const float> inputs = {images,           s.h,     s.w,    s.channels, s.tile_rows(),
-                                      s.tile_columns(), s.pad_h, s.pad_w};
-  const Images<const float> outputs = {gradient,         s.oh, s.ow, s.outputs, s.tile_rows(),
-                                       s.tile_columns(), 0,    0};
+  const Images<const float> inputs = s.inputs(images), outputs = s.results(gradient);
   const Buffer input_buffer(kTilesAtATime, std::min(kChannels, s.channels));
   const Buffer output_buffer(kTilesAtATime, std::min(kOutputs, s.outputs));
   const Buffer sum_buffer(std::min(kOutputs, s.outputs), std::min(kChannels, s.channels));
   base::parallel_for(cut.slices(), [&](std::int64_t slice) {
     const Scratch<float> memory(input_buffer.numel() + output_buffer.numel() + sum_buffer.numel());
-    const Transformed<float> x = input_buffer.at(memory.data());
-    const Transformed<float> dy = output_buffer.at(x.data + input_buffer.numel());
-    const Transformed<float> sums = sum_buffer.at(dy.data + output_buffer.numel());
+    const Transformed x = input_buffer.at(memory.data());
+    const Transformed dy = output_buffer.at(x.data + input_buffer.numel());
+    const Transformed sums = sum_buffer.at(dy.data + output_buffer.numel());
     const std::int64_t part = slice / (cut.channel_blocks * cut.output_blocks);
     const std::int64_t c = slice / cut.output_blocks % cut.channel_blocks * kChannels;
     const std::int64_t k = slice % cut.output_blocks * kOutputs;
@@ -93,25 +109,11 @@ void weight_gradient(const Correlation& s, const float* images, const float* gra
       const std::int64_t tiles = std::min(kTilesAtATime, end - tile);
       kernels.input(inputs, {tile, tiles, c, channels}, x);
       kernels.gradient(outputs, {tile, tiles, k, rows}, dy);
-      kernels.products({.rows = rows,
-                        .columns = channels,
-                        .depth = tiles,
-                        .a = dy.data,
-                        .a_position_stride = dy.position_stride,
-                        .a_row_stride = 1,
-                        .a_depth_stride = dy.tile_stride,
-                        .b = x.data,
-                        .b_position_stride = x.position_stride,
-                        .b_panel_stride = kernels.panel,
-                        .b_depth_stride = x.tile_stride,
-                        .c = sums.data,
-                        .c_position_stride = sums.position_stride,
-                        .c_row_stride = sums.tile_stride,
-                        .accumulate = tile > first});
+      add_products(dy, rows, x, channels, tiles, sums, tile > first);
     }
-    float* place = result + part * numel + c * taps.channel_stride + k * taps.output_stride;
-    finish({sums.data, sums.position_stride, sums.tile_stride}, rows, channels,
-           {place, taps.channel_stride, taps.output_stride, taps.tap_stride});
+    Taps<float> part_taps = taps;
+    part_taps.data = result + part * numel;
+    finish(sums, rows, channels, part_taps.from(c, k));
   });
   if (cut.parts == 1) return;
   sum_parts(result, cut.parts, numel);

@@ -17,7 +17,18 @@ struct Correlation {
   std::int64_t tile_rows() const { return (oh + kTile - 1) / kTile; }
   std::int64_t tile_columns() const { return (ow + kTile - 1) / kTile; }
   std::int64_t tiles() const { return n * tile_rows() * tile_columns(); }
+  /// The images that tiles are read from.
+  Images<const float> inputs(const float* data) const {
+    return {data, h, w, channels, tile_rows(), tile_columns(), pad_h, pad_w};
+  }
+  /// Those that tiles are written to, or whose gradient is read.
+  template <class T>
+  Images<T> results(T* data) const {
+    return {data, oh, ow, outputs, tile_rows(), tile_columns(), 0, 0};
+  }
 };
+
+constexpr std::int64_t kAllTaps = kTaps * kTaps;
 
 /// Weights in place: channel c, output k and tap t (row by row) are at
 /// data[c * channel_stride + k * output_stride + t * tap_stride]. One of the strides is 1.
@@ -25,6 +36,11 @@ template <class T>
 struct Taps {
   T* data;
   std::int64_t channel_stride, output_stride, tap_stride;
+
+  Taps from(std::int64_t channel, std::int64_t output) const {
+    return {data + channel * channel_stride + output * output_stride, channel_stride, output_stride,
+            tap_stride};
+  }
 };
 
 /// With `rotated`, weights are turned by 180 degrees; `bias` may be null.
@@ -40,8 +56,11 @@ void weight_gradient(const Correlation& shape, const float* images, const float*
 /// in different sets of the caches.
 constexpr std::int64_t odd_lines(std::int64_t floats) { return (((floats + 15) / 16) | 1) * 16; }
 
+constexpr std::int64_t divide_up(std::int64_t n, std::int64_t parts) {
+  return (n + parts - 1) / parts;
+}
 constexpr std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
-  return (n + multiple - 1) / multiple * multiple;
+  return divide_up(n, multiple) * multiple;
 }
 
 /// A place for transformed tiles of as many channels, in whole vectors.
@@ -51,7 +70,7 @@ struct Buffer {
   Buffer(std::int64_t tiles, std::int64_t channels)
       : tile_stride(round_up(channels, 16)), position_stride(odd_lines(tiles * tile_stride)) {}
   std::int64_t numel() const { return kPositions * position_stride; }
-  Transformed<float> at(float* data) const { return {data, position_stride, tile_stride}; }
+  Transformed at(float* data) const { return {data, position_stride, tile_stride}; }
 };
 
 }  // namespace facula::cpu::winograd
