@@ -71,9 +71,9 @@ if(facula_kernel_units)
 endif()
 
 # Files of ordinary code that register implementations, in the order in which an op's list is tried:
-# own kernels, libraries, the double reference.
+# Winograd convolution, own kernels, libraries, the double reference.
 set(facula_registration_list "")
-foreach(folder ops onednn reference)
+foreach(folder winograd ops onednn reference)
   file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/backends/cpu/${folder}/*.cpp)
   foreach(file IN LISTS files)
     file(STRINGS ${file} registers REGEX "^void register_[a-z0-9_]+\\(\\) {")

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <facula/autograd.h>
+#include <facula/backends.h>
 #include <facula/call.h>
 #include <facula/data.h>
 #include <facula/json_line.h>

@@ -24,7 +24,7 @@ PUBLIC = {
     'base': 'error export parallel version',
     'core': 'device dims dtype generator memory scalar state_dict tensor',
     'ops': 'call operators ops',
-    'runtime': 'system',
+    'runtime': 'backends system',
     'autograd': 'autograd',
     'io': 'json_line safetensors',
     'data': 'data',

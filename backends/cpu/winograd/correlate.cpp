@@ -1,0 +1,148 @@
+// Forward convolution and the gradient of its input.
+//
+// A slice is a block of tiles and of outputs. It transforms the tiles, some channels at a time,
+// multiplies them by the transformed weights, adding up in a buffer, and transforms that back. Both
+// buffers stay in the second-level cache; weights stream through.
+#include <algorithm>
+
+#include "backends/cpu/kernels/gemm.h"
+#include "backends/cpu/scratch.h"
+#include "backends/cpu/winograd/winograd.h"
+#include "base/thread_pool.h"
+
+namespace facula::cpu::winograd {
+namespace {
+
+/// Arrays of more elements than this do not stay in the caches anyway; their stores bypass them.
+constexpr std::int64_t kStreamNumel = 4 << 20;
+
+/// How much a slice works on at a time.
+constexpr std::int64_t kTiles = 24, kChannels = 128, kOutputs = 128;
+
+/// Some channels and outputs of the weights with the outputs next to each other, as the kernel
+/// needs them. `buffer` has room for all of them.
+Weights gather(const Taps<const float>& taps, std::int64_t channels, std::int64_t outputs,
+               float* buffer) {
+  const auto transpose = gemm_loops<float>().transpose;
+  Weights weights = {};
+  weights.taps = buffer;
+  weights.channels = channels;
+  weights.outputs = outputs;
+  if (taps.output_stride == 1) {
+    weights.taps = taps.data;
+    weights.tap_stride = taps.tap_stride;
+    weights.row_stride = taps.channel_stride;
+  } else if (taps.tap_stride == 1) {
+    const std::int64_t together = taps.channel_stride == kAllTaps ? channels : 1;
+    for (std::int64_t c = 0; c < channels; c += together) {
+      transpose(taps.data + c * taps.channel_stride, taps.output_stride, outputs,
+                together * kAllTaps, buffer + c * kAllTaps * outputs);
+    }
+    weights.tap_stride = outputs;
+    weights.row_stride = kAllTaps * outputs;
+  } else {
+    for (std::int64_t tap = 0; tap < kAllTaps; ++tap) {
+      transpose(taps.data + tap * taps.tap_stride, taps.output_stride, outputs, channels,
+                buffer + tap * channels * outputs);
+    }
+    weights.tap_stride = channels * outputs;
+    weights.row_stride = outputs;
+  }
+  return weights;
+}
+
+/// Transformed weights, block after block as the slices read them: within a block of channels and
+/// outputs by position, panel of outputs, channel.
+class TransformedWeights {
+ public:
+  TransformedWeights(const Correlation& s, const Taps<const float>& taps, bool rotated)
+      : panel_(winograd_kernels().panel),
+        channels_(std::min(kChannels, s.channels)),
+        outputs_(std::min(kOutputs, s.outputs)),
+        channel_blocks_(divide_up(s.channels, channels_)),
+        position_stride_(odd_lines(channels_ * round_up(outputs_, panel_))),
+        numel_(divide_up(s.outputs, outputs_) * channel_blocks_ * kPositions * position_stride_),
+        data_(numel_) {
+    const std::int64_t panels = divide_up(outputs_, panel_);
+    const std::int64_t blocks = divide_up(s.outputs, outputs_) * channel_blocks_;
+    base::parallel_for(blocks * panels, [&](std::int64_t slice) {
+      const std::int64_t panel = slice % panels * panel_;
+      const std::int64_t c = slice / panels % channel_blocks_ * channels_;
+      const std::int64_t k = slice / panels / channel_blocks_ * outputs_;
+      const std::int64_t channels = std::min(channels_, s.channels - c);
+      const std::int64_t outputs = std::min({panel_, outputs_ - panel, s.outputs - k - panel});
+      if (outputs <= 0) return;
+      const Scratch<float> buffer(kAllTaps * channels * outputs);
+      Weights weights = gather(taps.from(c, k + panel), channels, outputs, buffer.data());
+      weights.rotated = rotated;
+      weights.data = block(c, k) + panel * channels_;
+      weights.position_stride = position_stride_;
+      winograd_kernels().weights(weights, numel_ > kStreamNumel);
+    });
+  }
+
+  /// Products of transformed tiles (some channels of them) with the weights of some outputs.
+  Products products(const Transformed& tiles, std::int64_t count, std::int64_t first_channel,
+                    std::int64_t channels, std::int64_t first_output, std::int64_t outputs,
+                    const Transformed& sums) const {
+    return {.rows = count,
+            .columns = outputs,
+            .depth = channels,
+            .a = tiles.data,
+            .a_position_stride = tiles.position_stride,
+            .a_row_stride = tiles.tile_stride,
+            .a_depth_stride = 1,
+            .b = block(first_channel, first_output),
+            .b_position_stride = position_stride_,
+            .b_panel_stride = channels_ * panel_,
+            .b_depth_stride = panel_,
+            .c = sums.data,
+            .c_position_stride = sums.position_stride,
+            .c_row_stride = sums.tile_stride,
+            .accumulate = first_channel > 0};
+  }
+
+ private:
+  float* block(std::int64_t channel, std::int64_t output) const {
+    return data_.data() + (output / outputs_ * channel_blocks_ + channel / channels_) * kPositions *
+                              position_stride_;
+  }
+
+  std::int64_t panel_, channels_, outputs_, channel_blocks_, position_stride_, numel_;
+  Scratch<float> data_;
+};
+
+}  // namespace
+
+void correlate(const Correlation& s, const float* images, const Taps<const float>& taps,
+               bool rotated, const float* bias, float* result) {
+  const Kernels& kernels = winograd_kernels();
+  const TransformedWeights weights(s, taps, rotated);
+  const Images<const float> from = s.inputs(images);
+  const Images<float> to = s.results(result);
+  const std::int64_t numel = s.n * s.oh * s.ow * s.outputs;
+  const bool stream = numel > kStreamNumel && s.outputs % kernels.vector == 0 &&
+                      reinterpret_cast<std::uintptr_t>(result) % 64 == 0;
+  const Buffer inside(kTiles, std::min(kChannels, s.channels));
+  const Buffer outside(kTiles, std::min(kOutputs, s.outputs));
+  const std::int64_t tile_blocks = divide_up(s.tiles(), kTiles);
+  const std::int64_t output_blocks = divide_up(s.outputs, kOutputs);
+  // Slices that run at the same time use the same weights.
+  base::parallel_for(tile_blocks * output_blocks, [&](std::int64_t slice) {
+    const Scratch<float> memory(inside.numel() + outside.numel());
+    const Transformed tiles = inside.at(memory.data());
+    const Transformed sums = outside.at(memory.data() + inside.numel());
+    const std::int64_t first = slice % tile_blocks * kTiles;
+    const std::int64_t count = std::min(kTiles, s.tiles() - first);
+    const std::int64_t output = slice / tile_blocks * kOutputs;
+    const std::int64_t outputs = std::min(kOutputs, s.outputs - output);
+    for (std::int64_t c = 0; c < s.channels; c += kChannels) {
+      const std::int64_t channels = std::min(kChannels, s.channels - c);
+      kernels.input(from, {first, count, c, channels}, tiles);
+      kernels.products(weights.products(tiles, count, c, channels, output, outputs, sums));
+    }
+    kernels.output(sums, bias, {first, count, output, outputs}, to, stream);
+  });
+}
+
+}  // namespace facula::cpu::winograd
