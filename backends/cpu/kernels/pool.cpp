@@ -15,6 +15,19 @@ template <class Body>
   }
 }
 
+/// Where x is larger than `best`, takes it and notes the position.
+template <class T>
+[[gnu::always_inline]] inline void take_larger(const T* __restrict x, std::int64_t n,
+                                               std::int32_t position, T* __restrict best,
+                                               std::int32_t* __restrict at) {
+  for (std::int64_t i = 0; i < n; ++i) {
+    // Not "x > best": a NaN must win, and stay once it has.
+    const bool wins = !(x[i] <= best[i]) & (best[i] == best[i]);
+    best[i] = wins ? x[i] : best[i];
+    at[i] = wins ? position : at[i];
+  }
+}
+
 template <class T>
 void max(const T* image, std::int64_t width, std::int64_t channels, const PoolWindow& window,
          T* __restrict out, std::int32_t* __restrict index) {
@@ -22,20 +35,12 @@ void max(const T* image, std::int64_t width, std::int64_t channels, const PoolWi
   for_positions(window, width, [&](std::int64_t position) {
     const T* __restrict x = image + position * channels;
     const auto at = static_cast<std::int32_t>(position);
-    if (first) {
-      for (std::int64_t c = 0; c < channels; ++c) {
-        out[c] = x[c];
-        index[c] = at;
-      }
-      first = false;
-      return;
-    }
+    if (!first) return take_larger(x, channels, at, out, index);
     for (std::int64_t c = 0; c < channels; ++c) {
-      // Not "x > out": a NaN must win, and stay once it has.
-      const bool wins = !(x[c] <= out[c]) & (out[c] == out[c]);
-      out[c] = wins ? x[c] : out[c];
-      index[c] = wins ? at : index[c];
+      out[c] = x[c];
+      index[c] = at;
     }
+    first = false;
   });
 }
 
@@ -66,6 +71,65 @@ template <class T, int kRows, int kColumns, int kStride>
   }
 }
 
+/// Fewer are pooled for several windows together.
+constexpr int kFewChannels = 16;
+
+/// Copies `count` runs of `channels` elements, `step` apart, to one place. Whole vectors go, as
+/// long as the next run overwrites what is too much.
+template <class T>
+[[gnu::always_inline]] inline void side_by_side(const T* from, std::int64_t step,
+                                                std::int64_t channels, std::int64_t count,
+                                                T* __restrict to) {
+  constexpr std::int64_t kRun = 8;
+  std::int64_t i = 0;
+  if (channels <= kRun && step >= kRun) {
+    for (; i + 1 < count; ++i) {
+      __builtin_memcpy(to + i * channels, from + i * step, kRun * sizeof(T));
+    }
+  }
+  for (; i < count; ++i) {
+    for (std::int64_t c = 0; c < channels; ++c) to[i * channels + c] = from[i * step + c];
+  }
+}
+
+/// Channels_last windows whose channels do not fill a vector: the elements at one place of
+/// neighbouring windows are put side by side.
+template <class T>
+void max_line_of_few_channels(const T* image, std::int64_t width, std::int64_t channels,
+                              const PoolLine& line, T* out, std::int32_t* index) {
+  constexpr int kBlock = 256;
+  T beside[kBlock + kFewChannels];
+  std::int32_t positions[kBlock];  // of windows, from the block's first
+  const std::int64_t windows = kBlock / channels;
+  for (std::int64_t i = 0; i < windows && i < line.count; ++i) {
+    for (std::int64_t c = 0; c < channels; ++c) {
+      positions[i * channels + c] = static_cast<std::int32_t>(i * line.stride);
+    }
+  }
+  for (std::int64_t begin = 0; begin < line.count; begin += windows) {
+    const std::int64_t count = line.count - begin < windows ? line.count - begin : windows;
+    const std::int64_t n = count * channels;
+    T* best = out + begin * channels;
+    std::int32_t* __restrict at = index + begin * channels;
+    const PoolWindow first{
+        line.first_row, line.rows,
+        line.row_step,  static_cast<std::int32_t>(line.first_column + begin * line.stride),
+        line.columns,   line.column_step};
+    bool empty = true;
+    for_positions(first, width, [&](std::int64_t position) {
+      T* to = empty ? best : beside;
+      side_by_side(image + position * channels, line.stride * channels, channels, count, to);
+      if (empty) {
+        for (std::int64_t i = 0; i < n; ++i) at[i] = static_cast<std::int32_t>(position);
+      } else {
+        take_larger(beside, n, static_cast<std::int32_t>(position), best, at);
+      }
+      empty = false;
+    });
+    for (std::int64_t i = 0; i < n; ++i) at[i] += positions[i];
+  }
+}
+
 template <class T>
 void max_line(const T* plane, std::int64_t width, const PoolLine& line, T* out,
               std::int32_t* index) {
@@ -77,6 +141,22 @@ void max_line(const T* plane, std::int64_t width, const PoolLine& line, T* out,
     return max_line_of<T, 3, 3, 2>(plane, width, line, out, index);
   }
   max_line_of<T, 0, 0, 0>(plane, width, line, out, index);
+}
+
+template <class T>
+void max_line(const T* image, std::int64_t width, std::int64_t channels, const PoolLine& line,
+              T* out, std::int32_t* index) {
+  if (channels == 1) return max_line(image, width, line, out, index);
+  if (channels < kFewChannels) {
+    return max_line_of_few_channels(image, width, channels, line, out, index);
+  }
+  for (std::int64_t i = 0; i < line.count; ++i) {
+    const PoolWindow window{
+        line.first_row, line.rows,
+        line.row_step,  static_cast<std::int32_t>(line.first_column + i * line.stride),
+        line.columns,   line.column_step};
+    max(image, width, channels, window, out + i * channels, index + i * channels);
+  }
 }
 
 template <class T>
