@@ -351,17 +351,24 @@ void backward_weight(const KernelArgs& args, const ConvShape& s) {
   }
 }
 
-/// Whole vectors of channels, and weights beyond the caches, are the library's.
+/// Whole vectors of channels and weights beyond the caches are the library's. It would have to
+/// convert contiguous images, though.
 constexpr std::int64_t kVectorChannels = 16;
-constexpr std::int64_t kMostChannels = 64 * 64;
+constexpr std::int64_t kMostWeightPlanes = 64 * 64;
+constexpr std::int64_t kMostWeightPlanesContiguous = 64 * 128;
 
 Refusal refuse(const KernelArgs& args) {
   if (args.in(0).dtype() != kFloat32) return "only float32";
   const ConvShape s = conv_shape_of(args);
   if (s.groups != 1) return "groups";
   if (s.kh * s.kw == 1) return "a matrix product";
-  if (s.c % kVectorChannels == 0 && s.oc % kVectorChannels == 0) return "whole vectors of channels";
-  if (s.c * s.oc > kMostChannels) return "many channels";
+  const bool channels_last = args.in(0).suggest_memory_format() == kChannelsLast;
+  if (channels_last && s.c % kVectorChannels == 0 && s.oc % kVectorChannels == 0) {
+    return "whole vectors of channels";
+  }
+  if (s.c * s.oc > (channels_last ? kMostWeightPlanes : kMostWeightPlanesContiguous)) {
+    return "many channels";
+  }
   if (conv_kind(args) == ConvKind::backward_input && s.dilation_w != 1) return "dilation";
   return nullptr;
 }
