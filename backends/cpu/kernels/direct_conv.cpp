@@ -31,9 +31,10 @@ using Narrow = Wide;
 
 // Three quarters of the registers hold sums.
 constexpr int kSums = kVectorRegisters * 3 / 4;
-/// Pixels that a tile of V vectors has at most.
-constexpr int most_pixels(int V) { return kSums / V < 14 ? kSums / V : 14; }
-/// Elements whose weight gradients are summed together at most.
+/// Pixels that a tile of V vectors has at most. More than 10 would only need more address
+/// arithmetic.
+constexpr int most_pixels(int V) { return kSums / V < 10 ? kSums / V : 10; }
+/// Elements that go together with V vectors at most.
 constexpr int most_elements(int V) { return kSums / V; }
 
 std::int64_t panel_width(std::int64_t lanes) {
@@ -155,10 +156,10 @@ void run_line(const ConvLine& line) {
   }
 }
 
-/// The sums of E elements from `element` and one panel of the gradient's lanes.
+/// The sums of E elements from `element` on and one panel of lanes.
 template <class X, int E, int V>
-void weight_tile(const WeightGradBlock& b, std::int64_t element, std::int64_t lane, int last,
-                 std::int64_t sums_step) {
+void outer_tile(const OuterSums& b, std::int64_t element, std::int64_t lane, int last,
+                std::int64_t sums_step) {
   typename X::Raw sums[E][V];
   float* to = b.sums + element * sums_step + lane;
 #pragma GCC unroll 32
@@ -166,23 +167,24 @@ void weight_tile(const WeightGradBlock& b, std::int64_t element, std::int64_t la
 #pragma GCC unroll 2
     for (int v = 0; v < V; ++v) sums[e][v] = X::load(to + e * sums_step + v * X::kWidth);
   }
+  // Lanes beyond the last hold values further on, which nobody reads; but the vectors of the last
+  // pixels must not reach beyond the line.
+  const std::int64_t whole = b.pixels - (X::kWidth - last + b.vector_step - 1) / b.vector_step;
   for (std::int64_t y = 0; y < b.rows; ++y) {
-    const float* x = b.inputs + y * b.row_step + element;
-    const float* grad = b.grad + y * b.grad_row_step + lane;
-    for (std::int64_t p = 0; p < b.pixels; ++p, x += b.step, grad += b.grad_step) {
-      typename X::Raw g[V];
+    const float* scalars = b.scalars + y * b.row_step + element;
+    const float* vectors = b.vectors + y * b.vector_row_step + lane;
+    for (std::int64_t p = 0; p < b.pixels; ++p, scalars += b.step, vectors += b.vector_step) {
+      typename X::Raw row[V];
 #pragma GCC unroll 2
       for (int v = 0; v < V; ++v) {
-        // Lanes beyond the last hold the next pixel's values, which nobody reads; only the last
-        // pixel must not look further.
-        const bool part = v == V - 1 && p == b.pixels - 1;
-        g[v] = part ? X::load(grad + v * X::kWidth, last) : X::load(grad + v * X::kWidth);
+        const bool part = v == V - 1 && p >= whole;
+        row[v] = part ? X::load(vectors + v * X::kWidth, last) : X::load(vectors + v * X::kWidth);
       }
 #pragma GCC unroll 32
       for (int e = 0; e < E; ++e) {
-        const typename X::Raw value = X::all(x[e]);
+        const typename X::Raw value = X::all(scalars[e]);
 #pragma GCC unroll 2
-        for (int v = 0; v < V; ++v) sums[e][v] = X::fma(value, g[v], sums[e][v]);
+        for (int v = 0; v < V; ++v) sums[e][v] = X::fma(value, row[v], sums[e][v]);
       }
     }
   }
@@ -194,40 +196,40 @@ void weight_tile(const WeightGradBlock& b, std::int64_t element, std::int64_t la
 }
 
 template <class X, int E, int V>
-void weight_tile_of(int elements, const WeightGradBlock& b, std::int64_t element, std::int64_t lane,
-                    int last, std::int64_t sums_step) {
+void outer_tile_of(int elements, const OuterSums& b, std::int64_t element, std::int64_t lane,
+                   int last, std::int64_t sums_step) {
   if constexpr (E > 1) {
     if (elements < E) {
-      return weight_tile_of<X, E - 1, V>(elements, b, element, lane, last, sums_step);
+      return outer_tile_of<X, E - 1, V>(elements, b, element, lane, last, sums_step);
     }
   }
-  weight_tile<X, E, V>(b, element, lane, last, sums_step);
+  outer_tile<X, E, V>(b, element, lane, last, sums_step);
 }
 
 template <class X, int V>
-void weight_panel(const WeightGradBlock& b, std::int64_t lane, std::int64_t sums_step) {
+void outer_panel(const OuterSums& b, std::int64_t lane, std::int64_t sums_step) {
   constexpr int kMost = most_elements(V);
   const std::int64_t left = b.lanes - lane - (V - 1) * X::kWidth;
   const int last = static_cast<int>(left < X::kWidth ? left : X::kWidth);
-  std::int64_t tiles = (b.run + kMost - 1) / kMost;
+  std::int64_t tiles = (b.elements + kMost - 1) / kMost;
   for (std::int64_t element = 0; tiles > 0; --tiles) {
-    const auto count = static_cast<int>((b.run - element + tiles - 1) / tiles);
-    weight_tile_of<X, kMost, V>(count, b, element, lane, last, sums_step);
+    const auto count = static_cast<int>((b.elements - element + tiles - 1) / tiles);
+    outer_tile_of<X, kMost, V>(count, b, element, lane, last, sums_step);
     element += count;
   }
 }
 
-void weight_grad(const WeightGradBlock& b) {
+void add_outer(const OuterSums& b) {
   std::int64_t sums_step = 0;
   while (sums_step < b.lanes) sums_step += panel_width(b.lanes - sums_step);
   for (std::int64_t lane = 0; lane < b.lanes;) {
     const std::int64_t width = panel_width(b.lanes - lane);
     if (width == 2 * Wide::kWidth) {
-      weight_panel<Wide, 2>(b, lane, sums_step);
+      outer_panel<Wide, 2>(b, lane, sums_step);
     } else if (width == Wide::kWidth) {
-      weight_panel<Wide, 1>(b, lane, sums_step);
+      outer_panel<Wide, 1>(b, lane, sums_step);
     } else {
-      weight_panel<Narrow, 1>(b, lane, sums_step);
+      outer_panel<Narrow, 1>(b, lane, sums_step);
     }
     lane += width;
   }
@@ -236,6 +238,6 @@ void weight_grad(const WeightGradBlock& b) {
 }  // namespace
 
 extern const DirectConvLoops direct_conv_kernels = {panel_width, run_line<false>, run_line<true>,
-                                                    weight_grad};
+                                                    add_outer};
 
 }  // namespace facula::cpu::FACULA_ISA

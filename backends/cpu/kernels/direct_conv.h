@@ -28,16 +28,17 @@ struct ConvLine {
   std::int64_t out_step;  ///< from one pixel's result to the next's
 };
 
-/// sums[e][lane] += inputs[y][p * step + e] * grad[y][p][lane] over all rows y and pixels p.
-struct WeightGradBlock {
-  const float* inputs;
+/// sums[e][lane] += scalars[y][p * step + e] * vectors[y][p * vector_step + lane] over all rows y
+/// and pixels p. Gradients of weights, with a window's elements as one side and the gradient's
+/// channels as the other.
+struct OuterSums {
+  const float* scalars;
   std::int64_t row_step, step;
-  const float* grad;
-  std::int64_t grad_row_step, grad_step;
+  const float* vectors;
+  std::int64_t vector_row_step, vector_step;
   std::int64_t rows, pixels;
-  std::int64_t run;
-  std::int64_t lanes;  ///< of grad
-  float* sums;         ///< run rows of padded_lanes(lanes)
+  std::int64_t elements, lanes;
+  float* sums;  ///< one row of padded_lanes(lanes) per element
 };
 
 struct DirectConvLoops {
@@ -48,7 +49,7 @@ struct DirectConvLoops {
   /// Adds the results to out, where those of neighbouring pixels may overlap. Touches as many
   /// elements as the panels have columns.
   void (*add_line)(const ConvLine& line);
-  void (*weight_grad)(const WeightGradBlock& block);
+  void (*add_outer)(const OuterSums& sums);
 
   std::int64_t padded_lanes(std::int64_t lanes) const {
     std::int64_t padded = 0;

@@ -9,7 +9,7 @@
 #include "backends/cpu/convolution.h"
 
 #include <algorithm>
-#include <cstring>
+#include <utility>
 
 #include "backends/cpu/kernels/direct_conv.h"
 #include "backends/cpu/registration.h"
@@ -116,31 +116,42 @@ class Target {
   std::int64_t channels_, height_, width_;
 };
 
-/// Weights [oc, c, kh, kw] with any strides.
-struct Weights {
-  explicit Weights(const Tensor& tensor)
-      : data(tensor.impl()->typed<float>()), strides(tensor.strides()) {}
-  std::int64_t offset(std::int64_t o, std::int64_t c, std::int64_t i, std::int64_t j) const {
-    return o * strides[0] + c * strides[1] + i * strides[2] + j * strides[3];
-  }
-  float* data;
-  IntList strides;
-};
+/// Weights in panels: rows of the matrix are (kernel row, a, b), its lanes (d, e), and an element
+/// is source[offset(kernel row, a, b, d, e)] with an offset that is linear in all of them.
+struct PackedWeights {
+  struct Axis {
+    std::int64_t size, stride;
+  };
 
-/// Fills panels; value(row, lane) are the elements of the matrix.
-template <class Value>
-void fill_panels(const WeightPanels& to, float* data, Value value) {
-  for (std::int64_t first = 0; first < to.lanes;) {
-    const std::int64_t width = direct_conv_kernels().panel_width(to.lanes - first);
-    const std::int64_t used = std::min(width, to.lanes - first);
-    float* panel = data + first * to.depth;
-    for (std::int64_t row = 0; row < to.depth; ++row, panel += width) {
-      for (std::int64_t l = 0; l < used; ++l) panel[l] = value(row, first + l);
-      std::fill(panel + used, panel + width, 0.0f);
+  PackedWeights(const float* source, Axis kernel_row, Axis a, Axis b, Axis d, Axis e)
+      : lanes(d.size * e.size),
+        depth(kernel_row.size * a.size * b.size),
+        data(depth * direct_conv_kernels().padded_lanes(lanes)) {
+    for (std::int64_t first = 0; first < lanes;) {
+      const std::int64_t width = direct_conv_kernels().panel_width(lanes - first);
+      const Scratch<std::int64_t> offsets(width);
+      const std::int64_t used = std::min(width, lanes - first);
+      for (std::int64_t l = 0; l < used; ++l) {
+        offsets[l] = (first + l) / e.size * d.stride + (first + l) % e.size * e.stride;
+      }
+      float* to = data.data() + first * depth;
+      for (std::int64_t i = 0; i < kernel_row.size; ++i) {
+        for (std::int64_t j = 0; j < a.size; ++j) {
+          for (std::int64_t k = 0; k < b.size; ++k, to += width) {
+            const float* from = source + i * kernel_row.stride + j * a.stride + k * b.stride;
+            for (std::int64_t l = 0; l < used; ++l) to[l] = from[offsets[l]];
+            std::fill(to + used, to + width, 0.0f);
+          }
+        }
+      }
+      first += width;
     }
-    first += width;
   }
-}
+  WeightPanels panels() const { return {data.data(), depth, lanes}; }
+
+  std::int64_t lanes, depth;
+  Scratch<float> data;
+};
 
 /// Slices of images, or of bands of lines where there are few images.
 struct Cut {
@@ -179,16 +190,13 @@ struct Segments {
 
 void forward(const KernelArgs& args, const ConvShape& s) {
   const Images x(args.in(0), s.pad_w);
-  const Weights w(args.in(1));
+  const IntList strides = args.in(1).strides();
   const Tensor bias = args.has(2) ? args.in(2).contiguous() : Tensor();
   const Target out(args.out());
   const DirectConvLoops& loops = direct_conv_kernels();
   const std::int64_t across = s.kw * s.c;
-  const Scratch<float> packed(s.kh * across * loops.padded_lanes(s.oc));
-  const WeightPanels panels{packed.data(), s.kh * across, s.oc};
-  fill_panels(panels, packed.data(), [&](std::int64_t row, std::int64_t o) {
-    return w.data[w.offset(o, row % s.c, row / across, row / s.c % s.kw)];
-  });
+  const PackedWeights weights(args.in(1).impl()->typed<float>(), {s.kh, strides[2]},
+                              {s.kw, strides[3]}, {s.c, strides[1]}, {1, 0}, {s.oc, strides[0]});
   const std::int64_t taps = s.dilation_w == 1 ? 1 : s.kw;  // of a row that lie apart
   const Cut cut(s.n, s.oh, s.multiplications_per_image());
   cut.run([&](std::int64_t first, std::int64_t last, std::int64_t line, std::int64_t end) {
@@ -211,7 +219,7 @@ void forward(const KernelArgs& args, const ConvShape& s) {
           }
         }
         float* to = out.channels_last() ? out.at(n, y) : wide.data();
-        loops.store_line({.weights = panels,
+        loops.store_line({.weights = weights.panels(),
                           .pixels = s.ow,
                           .step = s.stride_w * s.c,
                           .segments = segments.count,
@@ -231,17 +239,15 @@ void forward(const KernelArgs& args, const ConvShape& s) {
 /// gradient below it; the results of one pixel are those of all columns of its window.
 void backward_input(const KernelArgs& args, const ConvShape& s) {
   const Images grad(args.in(0), 0);
-  const Weights w(args.in(1));
+  const IntList strides = args.in(1).strides();
   const Target out(args.out());
   const DirectConvLoops& loops = direct_conv_kernels();
-  const std::int64_t across = s.kw * s.c, padded = loops.padded_lanes(across);
-  const Scratch<float> packed(s.kh * s.oc * padded);
-  const WeightPanels panels{packed.data(), s.kh * s.oc, across};
-  fill_panels(panels, packed.data(), [&](std::int64_t row, std::int64_t lane) {
-    return w.data[w.offset(row % s.oc, lane % s.c, row / s.oc, lane / s.c)];
-  });
+  const std::int64_t across = s.kw * s.c;
+  const PackedWeights weights(args.in(1).impl()->typed<float>(), {s.kh, strides[2]}, {1, 0},
+                              {s.oc, strides[0]}, {s.kw, strides[3]}, {s.c, strides[1]});
   const std::int64_t edge = s.pad_w * s.c;
-  const std::int64_t line_size = std::max((s.ow - 1) * s.stride_w * s.c + padded, edge + s.w * s.c);
+  const std::int64_t line_size =
+      std::max((s.ow - 1) * s.stride_w * s.c + loops.padded_lanes(across), edge + s.w * s.c);
   const Cut cut(s.n, s.h, s.multiplications_per_image());
   cut.run([&](std::int64_t first, std::int64_t last, std::int64_t line, std::int64_t end) {
     const std::int64_t reach = (s.kh - 1) * s.dilation_h;
@@ -261,7 +267,7 @@ void backward_input(const KernelArgs& args, const ConvShape& s) {
           segments.add(lines + (from / s.stride_h - top) * grad.line(), i * s.oc);
         }
         std::fill_n(sums.data(), line_size, 0.0f);
-        loops.add_line({.weights = panels,
+        loops.add_line({.weights = weights.panels(),
                         .pixels = s.ow,
                         .step = s.oc,
                         .segments = segments.count,
@@ -277,25 +283,47 @@ void backward_input(const KernelArgs& args, const ConvShape& s) {
   });
 }
 
-/// Sums of the weights' gradient over some images, as rows (kernel row, kernel column, channel) of
-/// `lanes` output channels.
-struct WeightSums {
-  const ConvShape& s;
-  const Images& grad;
-  const Images& x;
-  std::int64_t lanes;
+/// Sums of the weights' gradient over some images. Those of a kernel row, or of a single tap where
+/// the taps lie apart, make a block: a matrix of the window's elements and the output channels, of
+/// which the lanes are the side that fills vectors better.
+class WeightSums {
+ public:
+  WeightSums(const ConvShape& shape, const Images& grad, const Images& x)
+      : s(shape),
+        grad_(grad),
+        x_(x),
+        taps_(s.dilation_w == 1 ? 1 : s.kw),
+        run_(s.kw * s.c / taps_) {
+    const DirectConvLoops& loops = direct_conv_kernels();
+    const std::int64_t channels = loops.padded_lanes(s.oc), window = loops.padded_lanes(run_);
+    along_window_ = s.oc * window < run_ * channels;
+    lanes_ = along_window_ ? window : channels;
+    block_ = along_window_ ? s.oc * window : run_ * channels;
+  }
 
-  std::int64_t numel() const { return s.kh * s.kw * s.c * lanes; }
+  std::int64_t numel() const { return s.kh * taps_ * block_; }
 
   void run(std::int64_t first, std::int64_t last, float* sums) const {
     std::fill_n(sums, numel(), 0.0f);
-    const Scratch<float> grad_copy(grad.scratch(s.oh)), x_copy(x.scratch(s.h));
-    const std::int64_t band = std::max<std::int64_t>(1, kBandElements / grad.line());
+    const Scratch<float> grad_copy(grad_.scratch(s.oh)), x_copy(x_.scratch(s.h));
+    const std::int64_t band = std::max<std::int64_t>(1, kBandElements / grad_.line());
     for (std::int64_t n = first; n < last; ++n) {
-      const float* grad_lines = grad.read(n, 0, s.oh, grad_copy.data());
-      const float* x_lines = x.read(n, 0, s.h, x_copy.data());
+      const float* grad_lines = grad_.read(n, 0, s.oh, grad_copy.data());
+      const float* x_lines = x_.read(n, 0, s.h, x_copy.data());
       for (std::int64_t y = 0; y < s.oh; y += band) {
         run_band(grad_lines, x_lines, y, std::min(y + band, s.oh), sums);
+      }
+    }
+  }
+
+  void write(const float* sums, float* out, IntList strides) const {
+    for (std::int64_t block = 0; block < s.kh * taps_; ++block, sums += block_) {
+      for (std::int64_t e = 0; e < run_; ++e) {
+        const std::int64_t column = block % taps_ + e / s.c;
+        float* to = out + block / taps_ * strides[2] + column * strides[3] + e % s.c * strides[1];
+        const float* from = sums + (along_window_ ? e : e * lanes_);
+        const std::int64_t step = along_window_ ? lanes_ : 1;
+        for (std::int64_t o = 0; o < s.oc; ++o) to[o * strides[0]] = from[o * step];
       }
     }
   }
@@ -303,34 +331,51 @@ struct WeightSums {
  private:
   void run_band(const float* grad_lines, const float* x_lines, std::int64_t begin, std::int64_t end,
                 float* sums) const {
-    const std::int64_t taps = s.dilation_w == 1 ? 1 : s.kw;  // of a row that lie apart
-    const std::int64_t run = s.kw * s.c / taps;
     for (std::int64_t i = 0; i < s.kh; ++i) {
       // The lines y whose input line y * stride + above lies within the image.
       const std::int64_t above = i * s.dilation_h - s.pad_h;
       const std::int64_t first = std::max(begin, above < 0 ? ceil_div(-above, s.stride_h) : 0);
       const std::int64_t last = above < s.h ? std::min(end, (s.h - 1 - above) / s.stride_h + 1) : 0;
-      for (std::int64_t j = 0; j < taps && first < last; ++j) {
-        direct_conv_kernels().weight_grad(
-            {.inputs = x_lines + (first * s.stride_h + above) * x.line() + j * s.dilation_w * s.c,
-             .row_step = s.stride_h * x.line(),
-             .step = s.stride_w * s.c,
-             .grad = grad_lines + first * grad.line(),
-             .grad_row_step = grad.line(),
-             .grad_step = s.oc,
-             .rows = last - first,
-             .pixels = s.ow,
-             .run = run,
-             .lanes = s.oc,
-             .sums = sums + (i * s.kw + j) * s.c * lanes});
+      if (first >= last) continue;
+      for (std::int64_t j = 0; j < taps_; ++j) {
+        add(x_lines + (first * s.stride_h + above) * x_.line() + j * s.dilation_w * s.c,
+            grad_lines + first * grad_.line(), last - first, sums + (i * taps_ + j) * block_);
       }
     }
   }
+
+  void add(const float* x, const float* grad, std::int64_t rows, float* sums) const {
+    OuterSums outer{.scalars = x,
+                    .row_step = s.stride_h * x_.line(),
+                    .step = s.stride_w * s.c,
+                    .vectors = grad,
+                    .vector_row_step = grad_.line(),
+                    .vector_step = s.oc,
+                    .rows = rows,
+                    .pixels = s.ow,
+                    .elements = run_,
+                    .lanes = s.oc,
+                    .sums = sums};
+    if (along_window_) {
+      std::swap(outer.scalars, outer.vectors);
+      std::swap(outer.row_step, outer.vector_row_step);
+      std::swap(outer.step, outer.vector_step);
+      std::swap(outer.elements, outer.lanes);
+    }
+    direct_conv_kernels().add_outer(outer);
+  }
+
+  const ConvShape& s;
+  const Images& grad_;
+  const Images& x_;
+  std::int64_t taps_, run_;
+  bool along_window_;
+  std::int64_t lanes_, block_;
 };
 
 void backward_weight(const KernelArgs& args, const ConvShape& s) {
   const Images grad(args.in(0), 0), x(args.in(1), s.pad_w);
-  const WeightSums sums{s, grad, x, direct_conv_kernels().padded_lanes(s.oc)};
+  const WeightSums sums(s, grad, x);
   const std::int64_t chunks = std::clamp<std::int64_t>(
       s.n * s.multiplications_per_image() / kChunkWork, 1, std::min(s.n, kMostChunks));
   const std::int64_t images = ceil_div(s.n, chunks), parts = ceil_div(s.n, images);
@@ -340,15 +385,7 @@ void backward_weight(const KernelArgs& args, const ConvShape& s) {
              partial.data() + part * sums.numel());
   });
   sum_parts(partial.data(), parts, sums.numel());
-  const Weights out(args.out());
-  const float* from = partial.data();
-  for (std::int64_t i = 0; i < s.kh; ++i) {
-    for (std::int64_t j = 0; j < s.kw; ++j) {
-      for (std::int64_t c = 0; c < s.c; ++c, from += sums.lanes) {
-        for (std::int64_t o = 0; o < s.oc; ++o) out.data[out.offset(o, c, i, j)] = from[o];
-      }
-    }
-  }
+  sums.write(partial.data(), args.out().impl()->typed<float>(), args.out().strides());
 }
 
 /// Whole vectors of channels and weights beyond the caches are the library's. It would have to
