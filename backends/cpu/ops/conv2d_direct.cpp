@@ -116,6 +116,16 @@ class Target {
   std::int64_t channels_, height_, width_;
 };
 
+// Not inlined: among many nested loops, the innermost would keep its counter in memory.
+[[gnu::noinline]] void gather(const float* from, const std::int64_t* offsets, std::int64_t n,
+                              float* __restrict to) {
+  for (std::int64_t i = 0; i < n; ++i) to[i] = from[offsets[i]];
+}
+[[gnu::noinline]] void copy_strided(const float* from, std::int64_t from_step, std::int64_t n,
+                                    float* __restrict to, std::int64_t to_step) {
+  for (std::int64_t i = 0; i < n; ++i) to[i * to_step] = from[i * from_step];
+}
+
 /// Weights in panels: rows of the matrix are (kernel row, a, b), its lanes (d, e), and an element
 /// is source[offset(kernel row, a, b, d, e)] with an offset that is linear in all of them.
 struct PackedWeights {
@@ -129,18 +139,18 @@ struct PackedWeights {
         data(depth * direct_conv_kernels().padded_lanes(lanes)) {
     for (std::int64_t first = 0; first < lanes;) {
       const std::int64_t width = direct_conv_kernels().panel_width(lanes - first);
-      const Scratch<std::int64_t> offsets(width);
       const std::int64_t used = std::min(width, lanes - first);
+      const Scratch<std::int64_t> offsets(used);
       for (std::int64_t l = 0; l < used; ++l) {
         offsets[l] = (first + l) / e.size * d.stride + (first + l) % e.size * e.stride;
       }
       float* to = data.data() + first * depth;
+      std::fill_n(to, used < width ? depth * width : 0, 0.0f);
       for (std::int64_t i = 0; i < kernel_row.size; ++i) {
         for (std::int64_t j = 0; j < a.size; ++j) {
           for (std::int64_t k = 0; k < b.size; ++k, to += width) {
             const float* from = source + i * kernel_row.stride + j * a.stride + k * b.stride;
-            for (std::int64_t l = 0; l < used; ++l) to[l] = from[offsets[l]];
-            std::fill(to + used, to + width, 0.0f);
+            gather(from, offsets.data(), used, to);
           }
         }
       }
@@ -322,8 +332,7 @@ class WeightSums {
         const std::int64_t column = block % taps_ + e / s.c;
         float* to = out + block / taps_ * strides[2] + column * strides[3] + e % s.c * strides[1];
         const float* from = sums + (along_window_ ? e : e * lanes_);
-        const std::int64_t step = along_window_ ? lanes_ : 1;
-        for (std::int64_t o = 0; o < s.oc; ++o) to[o * strides[0]] = from[o * step];
+        copy_strided(from, along_window_ ? lanes_ : 1, s.oc, to, strides[0]);
       }
     }
   }
