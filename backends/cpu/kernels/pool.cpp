@@ -71,63 +71,71 @@ template <class T, int kRows, int kColumns, int kStride>
   }
 }
 
-/// Fewer are pooled for several windows together.
-constexpr int kFewChannels = 16;
-
-/// Copies `count` runs of `channels` elements, `step` apart, to one place. Whole vectors go, as
-/// long as the next run overwrites what is too much.
 template <class T>
-[[gnu::always_inline]] inline void side_by_side(const T* from, std::int64_t step,
-                                                std::int64_t channels, std::int64_t count,
-                                                T* __restrict to) {
-  constexpr std::int64_t kRun = 8;
-  std::int64_t i = 0;
-  if (channels <= kRun && step >= kRun) {
-    for (; i + 1 < count; ++i) {
-      __builtin_memcpy(to + i * channels, from + i * step, kRun * sizeof(T));
+struct PositionType;
+template <>
+struct PositionType<float> {
+  using type = std::int32_t;
+};
+template <>
+struct PositionType<double> {
+  using type = std::int64_t;
+};
+
+/// Maxima of a window of at most kLanes channels. If Whole, vectors are read and written whole,
+/// although that is too much; else exactly.
+template <class T, int kLanes, bool Whole>
+[[gnu::always_inline]] inline void max_in_lanes(const T* image, std::int64_t width,
+                                                std::int64_t channels, const PoolWindow& window,
+                                                T* out, std::int32_t* index) {
+  using Position = typename PositionType<T>::type;
+  typedef T Values __attribute__((vector_size(kLanes * sizeof(T))));
+  typedef Position Positions __attribute__((vector_size(kLanes * sizeof(T))));
+  typedef std::int32_t Indices __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
+  const auto count = static_cast<std::size_t>(Whole ? kLanes : channels);
+  Values best{};
+  Positions at{};
+  bool first = true;
+  for_positions(window, width, [&](std::int64_t position) {
+    Values x{};
+    __builtin_memcpy(&x, image + position * channels, count * sizeof(T));
+    const Positions wins = first ? Positions{} - 1 : ~(x <= best) & (best == best);
+    best = wins ? x : best;
+    at = wins ? Positions{} + static_cast<Position>(position) : at;
+    first = false;
+  });
+  const Indices indices = __builtin_convertvector(at, Indices);
+  __builtin_memcpy(out, &best, count * sizeof(T));
+  __builtin_memcpy(index, &indices, count * sizeof(std::int32_t));
+}
+
+/// Channels_last windows of at most kLanes channels: whole vectors where the next windows overwrite
+/// what is too much. kSize: height and width of the windows if known, else 0.
+template <class T, int kLanes, int kSize>
+void max_line_in_lanes(const T* image, std::int64_t width, std::int64_t channels,
+                       const PoolLine& line, T* out, std::int32_t* index) {
+  const std::int64_t whole = line.count - (kLanes - 1) / channels;
+  PoolWindow window{line.first_row,    kSize ? kSize : line.rows,    line.row_step,
+                    line.first_column, kSize ? kSize : line.columns, line.column_step};
+  for (std::int64_t i = 0; i < line.count; ++i) {
+    if (i < whole) {
+      max_in_lanes<T, kLanes, true>(image, width, channels, window, out, index);
+    } else {
+      max_in_lanes<T, kLanes, false>(image, width, channels, window, out, index);
     }
-  }
-  for (; i < count; ++i) {
-    for (std::int64_t c = 0; c < channels; ++c) to[i * channels + c] = from[i * step + c];
+    window.first_column += line.stride;
+    out += channels;
+    index += channels;
   }
 }
 
-/// Channels_last windows whose channels do not fill a vector: the elements at one place of
-/// neighbouring windows are put side by side.
-template <class T>
-void max_line_of_few_channels(const T* image, std::int64_t width, std::int64_t channels,
-                              const PoolLine& line, T* out, std::int32_t* index) {
-  constexpr int kBlock = 256;
-  T beside[kBlock + kFewChannels];
-  std::int32_t positions[kBlock];  // of windows, from the block's first
-  const std::int64_t windows = kBlock / channels;
-  for (std::int64_t i = 0; i < windows && i < line.count; ++i) {
-    for (std::int64_t c = 0; c < channels; ++c) {
-      positions[i * channels + c] = static_cast<std::int32_t>(i * line.stride);
-    }
+template <class T, int kLanes>
+void max_line_in_lanes(const T* image, std::int64_t width, std::int64_t channels,
+                       const PoolLine& line, T* out, std::int32_t* index) {
+  if (line.rows == 2 && line.columns == 2) {
+    return max_line_in_lanes<T, kLanes, 2>(image, width, channels, line, out, index);
   }
-  for (std::int64_t begin = 0; begin < line.count; begin += windows) {
-    const std::int64_t count = line.count - begin < windows ? line.count - begin : windows;
-    const std::int64_t n = count * channels;
-    T* best = out + begin * channels;
-    std::int32_t* __restrict at = index + begin * channels;
-    const PoolWindow first{
-        line.first_row, line.rows,
-        line.row_step,  static_cast<std::int32_t>(line.first_column + begin * line.stride),
-        line.columns,   line.column_step};
-    bool empty = true;
-    for_positions(first, width, [&](std::int64_t position) {
-      T* to = empty ? best : beside;
-      side_by_side(image + position * channels, line.stride * channels, channels, count, to);
-      if (empty) {
-        for (std::int64_t i = 0; i < n; ++i) at[i] = static_cast<std::int32_t>(position);
-      } else {
-        take_larger(beside, n, static_cast<std::int32_t>(position), best, at);
-      }
-      empty = false;
-    });
-    for (std::int64_t i = 0; i < n; ++i) at[i] += positions[i];
-  }
+  max_line_in_lanes<T, kLanes, 0>(image, width, channels, line, out, index);
 }
 
 template <class T>
@@ -147,9 +155,8 @@ template <class T>
 void max_line(const T* image, std::int64_t width, std::int64_t channels, const PoolLine& line,
               T* out, std::int32_t* index) {
   if (channels == 1) return max_line(image, width, line, out, index);
-  if (channels < kFewChannels) {
-    return max_line_of_few_channels(image, width, channels, line, out, index);
-  }
+  if (channels <= 8) return max_line_in_lanes<T, 8>(image, width, channels, line, out, index);
+  if (channels <= 16) return max_line_in_lanes<T, 16>(image, width, channels, line, out, index);
   for (std::int64_t i = 0; i < line.count; ++i) {
     const PoolWindow window{
         line.first_row, line.rows,
