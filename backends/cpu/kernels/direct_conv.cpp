@@ -68,7 +68,7 @@ template <class X, int P, int V>
     const float* weights = panel + line.first_row[s] * kPanel;
     const float* bases[kBases];
     for (int b = 0; b < kBases; ++b) {
-      bases[b] = line.inputs[s] + (pixel + 4 * b) * line.step;
+      bases[b] = line.input + (line.shift + line.offsets[s] + (pixel + 4 * b) * line.step);
       asm("" : "+r"(bases[b]));
     }
     for (std::int64_t e = 0; e < line.run; ++e, weights += kPanel) {

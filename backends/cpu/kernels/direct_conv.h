@@ -16,12 +16,14 @@ struct WeightPanels {
 };
 
 /// A line of results, each a vector of lanes: result p = sum over segments s and elements e of
-/// inputs[s][p * step + e] * row first_row[s] + e of the weights.
+/// input[shift + offsets[s] + p * step + e] * row first_row[s] + e of the weights.
 struct ConvLine {
   WeightPanels weights;
   std::int64_t pixels, step;
   std::int64_t segments, run;  ///< run: elements per segment
-  const float* const* inputs;
+  const float* input;
+  std::int64_t shift;
+  const std::int64_t* offsets;
   const std::int64_t* first_row;
   const float* bias;  ///< per lane, or null; for store only
   float* out;

@@ -185,16 +185,14 @@ struct Cut {
   }
 };
 
-/// The taps of the kernel that lie within the image for one line of results.
+/// Pieces of the image that make up a line of results, and the rows of the weights that they meet.
 struct Segments {
-  explicit Segments(std::int64_t most) : inputs(most), first_row(most) {}
-  void clear() { count = 0; }
-  void add(const float* input, std::int64_t row) {
-    inputs[count] = input;
+  explicit Segments(std::int64_t most) : offsets(most), first_row(most) {}
+  void add(std::int64_t offset, std::int64_t row) {
+    offsets[count] = offset;
     first_row[count++] = row;
   }
-  Scratch<const float*> inputs;
-  Scratch<std::int64_t> first_row;
+  Scratch<std::int64_t> offsets, first_row;
   std::int64_t count = 0;
 };
 
@@ -208,6 +206,12 @@ void forward(const KernelArgs& args, const ConvShape& s) {
   const PackedWeights weights(args.in(1).impl()->typed<float>(), {s.kh, strides[2]},
                               {s.kw, strides[3]}, {s.c, strides[1]}, {1, 0}, {s.oc, strides[0]});
   const std::int64_t taps = s.dilation_w == 1 ? 1 : s.kw;  // of a row that lie apart
+  Segments segments(s.kh * taps);
+  for (std::int64_t i = 0; i < s.kh; ++i) {
+    for (std::int64_t j = 0; j < taps; ++j) {
+      segments.add(i * s.dilation_h * x.line() + j * s.dilation_w * s.c, i * across + j * s.c);
+    }
+  }
   const Cut cut(s.n, s.oh, s.multiplications_per_image());
   cut.run([&](std::int64_t first, std::int64_t last, std::int64_t line, std::int64_t end) {
     const std::int64_t top = std::max<std::int64_t>(0, line * s.stride_h - s.pad_h);
@@ -215,27 +219,23 @@ void forward(const KernelArgs& args, const ConvShape& s) {
         std::min(s.h, (end - 1) * s.stride_h - s.pad_h + (s.kh - 1) * s.dilation_h + 1);
     const Scratch<float> copy(x.scratch(std::max<std::int64_t>(0, bottom - top)));
     const Scratch<float> wide(out.channels_last() ? 0 : out.line());
-    Segments segments(s.kh * taps);
     for (std::int64_t n = first; n < last; ++n) {
       const float* lines = x.read(n, top, bottom, copy.data());
       for (std::int64_t y = line; y < end; ++y) {
-        segments.clear();
-        for (std::int64_t i = 0; i < s.kh; ++i) {
-          const std::int64_t row = y * s.stride_h - s.pad_h + i * s.dilation_h;
-          if (row < 0 || row >= s.h) continue;
-          for (std::int64_t j = 0; j < taps; ++j) {
-            segments.add(lines + (row - top) * x.line() + j * s.dilation_w * s.c,
-                         i * across + j * s.c);
-          }
-        }
+        const std::int64_t row = y * s.stride_h - s.pad_h;
+        std::int64_t above = 0, within = s.kh;  // rows of the kernel
+        while (above < s.kh && row + above * s.dilation_h < 0) ++above;
+        while (within > above && row + (within - 1) * s.dilation_h >= s.h) --within;
         float* to = out.channels_last() ? out.at(n, y) : wide.data();
         loops.store_line({.weights = weights.panels(),
                           .pixels = s.ow,
                           .step = s.stride_w * s.c,
-                          .segments = segments.count,
+                          .segments = (within - above) * taps,
                           .run = across / taps,
-                          .inputs = segments.inputs.data(),
-                          .first_row = segments.first_row.data(),
+                          .input = lines,
+                          .shift = (row - top) * x.line(),
+                          .offsets = segments.offsets.data() + above * taps,
+                          .first_row = segments.first_row.data() + above * taps,
                           .bias = bias.defined() ? bias.impl()->typed<float>() : nullptr,
                           .out = to,
                           .out_step = s.oc});
@@ -270,11 +270,11 @@ void backward_input(const KernelArgs& args, const ConvShape& s) {
     for (std::int64_t n = first; n < last; ++n) {
       const float* lines = grad.read(n, top, bottom, copy.data());
       for (std::int64_t y = line; y < end; ++y) {
-        segments.clear();
+        segments.count = 0;
         for (std::int64_t i = 0; i < s.kh; ++i) {
           const std::int64_t from = y + s.pad_h - i * s.dilation_h;
           if (from < 0 || from % s.stride_h != 0 || from / s.stride_h >= s.oh) continue;
-          segments.add(lines + (from / s.stride_h - top) * grad.line(), i * s.oc);
+          segments.add((from / s.stride_h - top) * grad.line(), i * s.oc);
         }
         std::fill_n(sums.data(), line_size, 0.0f);
         loops.add_line({.weights = weights.panels(),
@@ -282,7 +282,9 @@ void backward_input(const KernelArgs& args, const ConvShape& s) {
                         .step = s.oc,
                         .segments = segments.count,
                         .run = s.oc,
-                        .inputs = segments.inputs.data(),
+                        .input = lines,
+                        .shift = 0,
+                        .offsets = segments.offsets.data(),
                         .first_row = segments.first_row.data(),
                         .bias = nullptr,
                         .out = sums.data(),
