@@ -1,5 +1,6 @@
 #include <facula/models.h>
 #include <facula/nn/functional.h>
+#include <facula/ops.h>
 
 namespace facula::models {
 
@@ -21,7 +22,8 @@ MnistCnn::MnistCnn(ModelOptions options, nn::Place place)
     : Module(place), fc2(*this, "fc2", {.in = 128, .out = options.num_classes}) {}
 
 Tensor MnistCnn::forward(const Tensor& images) const {
-  Tensor x = F::relu(conv1(images));
+  // The second convolution, nearly all of the work, is faster in channels_last.
+  Tensor x = F::relu(conv1(to_copy(images, {}, "channels_last")));
   x = F::relu(conv2(x));
   x = F::flatten(F::max_pool2d(x, 2, 2), 1);
   return fc2(F::relu(fc1(x)));

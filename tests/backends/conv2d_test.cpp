@@ -11,8 +11,8 @@ struct Problem {
   std::int64_t groups = 1;
 
   std::string str() const {
-    return fmt::format("input {} weight {} stride {} padding {} dilation {} groups {}", input, weight,
-                       stride, padding, dilation, groups);
+    return fmt::format("input {} weight {} stride {} padding {} dilation {} groups {}", input,
+                       weight, stride, padding, dilation, groups);
   }
   Dims output() const {
     return conv_shape("test", input, weight, {stride, padding, dilation, groups}).output_sizes();
@@ -74,6 +74,13 @@ const Problem kLarger[] = {
     {{9, 33, 17, 19}, {50, 33, 3, 2}, {1, 2}, {1, 0}},
     {{17, 32, 16, 16}, {32, 1, 3, 3}, {1, 1}, {1, 1}, {1, 1}, 32},
     {{2, 3, 64, 64}, {64, 3, 7, 7}, {2, 2}, {3, 3}},
+    {{5, 1, 28, 28}, {32, 1, 3, 3}},
+    {{1, 1, 29, 31}, {6, 1, 5, 5}, {1, 1}, {2, 2}},
+    {{3, 5, 9, 50}, {50, 5, 3, 4}, {3, 1}, {0, 3}, {2, 1}},
+    {{2, 7, 20, 21}, {9, 7, 3, 3}, {1, 2}, {2, 2}, {1, 2}},
+    {{2, 20, 12, 12}, {37, 20, 5, 5}},
+    {{2, 3, 1, 40}, {11, 3, 1, 5}, {1, 3}, {0, 1}},
+    {{2, 4, 5, 5}, {3, 4, 3, 3}, {1, 1}, {4, 4}},  // windows that lie in the padding alone
 };
 
 TEST(Conv2d, ModelLayersAgreeWithTheReference) {
@@ -106,6 +113,13 @@ TEST(Conv2d, ResultIsChannelsLastIfAnInputIs) {
   EXPECT_TRUE(conv2d(x, weight.contiguous(kChannelsLast)).is_contiguous(kChannelsLast));
   EXPECT_TRUE(conv2d_backward_input(conv2d(x.contiguous(kChannelsLast), weight), weight, x.sizes())
                   .is_contiguous(kChannelsLast));
+}
+
+TEST(Conv2d, OneChannelIsChannelsLastIfItsStridesSaySo) {
+  Source source(6);
+  const Tensor x = source.values({2, 1, 6, 5}), weight = source.values({4, 1, 3, 3});
+  EXPECT_TRUE(conv2d(x, weight).is_contiguous());
+  EXPECT_TRUE(conv2d(to_copy(x, {}, "channels_last"), weight).is_contiguous(kChannelsLast));
 }
 
 TEST(Conv2d, EmptyBatches) {

@@ -13,8 +13,8 @@ struct PoolWindow {
   std::int32_t first_column, columns, column_step;
 };
 
-/// Windows of one line of results in a plane, all of full width: window i begins at column
-/// first_column + i * stride.
+/// Windows of one line of results, all of full width: window i begins at column first_column + i *
+/// stride.
 struct PoolLine {
   std::int32_t first_row, rows, row_step;
   std::int32_t first_column, columns, column_step;
@@ -26,9 +26,9 @@ struct PoolLoops {
   /// Maxima and their positions h * width + w, for `channels` channels.
   void (*max)(const T* image, std::int64_t width, std::int64_t channels, const PoolWindow& window,
               T* out, std::int32_t* index);
-  /// Maxima and their positions of a line of windows in a plane.
-  void (*max_line)(const T* plane, std::int64_t width, const PoolLine& line, T* out,
-                   std::int32_t* index);
+  /// Maxima and their positions of a line of windows.
+  void (*max_line)(const T* image, std::int64_t width, std::int64_t channels, const PoolLine& line,
+                   T* out, std::int32_t* index);
   /// Sums of the window times scale.
   void (*average)(const T* image, std::int64_t width, std::int64_t channels,
                   const PoolWindow& window, T scale, T* out);

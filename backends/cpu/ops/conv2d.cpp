@@ -320,7 +320,7 @@ Refusal refuse(const KernelArgs& args) {
        args.in(1).suggest_memory_format() == kChannelsLast)) {
     return "channels_last";
   }
-  if (3 * s.ow < 2 * (s.w + 2 * s.pad_w)) return "narrow images: most of the work would be waste";
+  if (20 * s.ow < 17 * (s.w + 2 * s.pad_w)) return "narrow images: much of the work would be waste";
   return nullptr;
 }
 

@@ -35,15 +35,16 @@ Span span_of(const PoolAxis& axis, std::int64_t size, std::int64_t window) {
   const std::int64_t start = window * axis.stride - axis.padding;
   const std::int64_t skipped = start < 0 ? (-start + axis.dilation - 1) / axis.dilation : 0;
   const std::int64_t first = start + skipped * axis.dilation;
-  const std::int64_t fitting = first < size ? (size - first + axis.dilation - 1) / axis.dilation : 0;
+  const std::int64_t fitting =
+      first < size ? (size - first + axis.dilation - 1) / axis.dilation : 0;
   const std::int64_t count = std::min(axis.kernel - skipped, fitting);
   const std::int64_t end = std::min(start + axis.kernel, size + axis.padding);
-  return {static_cast<std::int32_t>(first), static_cast<std::int32_t>(std::max<std::int64_t>(count, 0)),
-          end - start};
+  return {static_cast<std::int32_t>(first),
+          static_cast<std::int32_t>(std::max<std::int64_t>(count, 0)), end - start};
 }
 
-/// The images of a tensor [N, C, H, W]: one of C channels per batch entry in channels_last, one of a
-/// single channel per plane otherwise.
+/// The images of a tensor [N, C, H, W]: one of C channels per batch entry in channels_last, one of
+/// a single channel per plane otherwise.
 struct Images {
   explicit Images(const Tensor& tensor) {
     const TensorImpl& impl = *tensor.impl();
@@ -58,8 +59,8 @@ struct Images {
   std::int64_t count, channels, height, width;
 };
 
-/// Calls body(image, window, output position, padded elements) for every output of every image; images
-/// are spread over the threads in groups that depend on their size alone.
+/// Calls body(image, window, output position, padded elements) for every output of every image;
+/// images are spread over the threads in groups that depend on their size alone.
 template <class Body>
 void for_windows(const Images& in, const Images& out, const PoolAxis& rows, const PoolAxis& columns,
                  Body body) {
@@ -73,12 +74,9 @@ void for_windows(const Images& in, const Images& out, const PoolAxis& rows, cons
         const Span row = span_of(rows, in.height, h);
         for (std::int64_t w = 0; w < out.width; ++w) {
           const Span column = span_of(columns, in.width, w);
-          const PoolWindow window{row.first,
-                                  row.count,
-                                  static_cast<std::int32_t>(rows.dilation),
-                                  column.first,
-                                  column.count,
-                                  static_cast<std::int32_t>(columns.dilation)};
+          const PoolWindow window{
+              row.first,    row.count,    static_cast<std::int32_t>(rows.dilation),
+              column.first, column.count, static_cast<std::int32_t>(columns.dilation)};
           body(image, window, h * out.width + w, row.padded * column.padded);
         }
       }
@@ -103,9 +101,9 @@ std::int64_t images_per_slice(const Images& images) {
   return std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, images.positions()));
 }
 
-/// One plane of a contiguous tensor, line by line: windows that lie inside go together.
+/// One image, line by line: windows that lie inside go together.
 template <class T>
-void max_plane(const T* x, const Images& in, const Images& out, const PoolAxis& rows,
+void max_image(const T* x, const Images& in, const Images& out, const PoolAxis& rows,
                const PoolAxis& columns, T* y, std::int32_t* index) {
   const std::int64_t begin =
       std::min(out.width, (columns.padding + columns.stride - 1) / columns.stride);
@@ -114,7 +112,8 @@ void max_plane(const T* x, const Images& in, const Images& out, const PoolAxis& 
   const std::int64_t end =
       std::clamp(fitting < 0 ? begin : fitting / columns.stride + 1, begin, out.width);
   const auto narrow = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
-  for (std::int64_t h = 0; h < out.height; ++h, y += out.width, index += out.width) {
+  const std::int64_t line_size = out.width * out.channels;
+  for (std::int64_t h = 0; h < out.height; ++h, y += line_size, index += line_size) {
     const Span row = span_of(rows, in.height, h);
     const PoolLine line{row.first,
                         row.count,
@@ -124,12 +123,16 @@ void max_plane(const T* x, const Images& in, const Images& out, const PoolAxis& 
                         narrow(columns.dilation),
                         narrow(columns.stride),
                         narrow(end - begin)};
-    if (end > begin) loops<T>().max_line(x, in.width, line, y + begin, index + begin);
+    if (end > begin) {
+      loops<T>().max_line(x, in.width, in.channels, line, y + begin * out.channels,
+                          index + begin * out.channels);
+    }
     const auto at_border = [&](std::int64_t w) {
       const Span column = span_of(columns, in.width, w);
       const PoolWindow window{row.first,    row.count,    narrow(rows.dilation),
                               column.first, column.count, narrow(columns.dilation)};
-      loops<T>().max(x, in.width, 1, window, y + w, index + w);
+      loops<T>().max(x, in.width, in.channels, window, y + w * out.channels,
+                     index + w * out.channels);
     };
     for (std::int64_t w = 0; w < begin; ++w) at_border(w);
     for (std::int64_t w = end; w < out.width; ++w) at_border(w);
@@ -149,30 +152,20 @@ void max_forward(const KernelArgs& args) {
   const T* x = input.impl()->typed<T>();
   T* y = args.out(0).impl()->typed<T>();
   auto* index = args.out(1).impl()->typed<std::int32_t>();
-  if (in.channels == 1) {
-    const std::int64_t group = images_per_slice(in);
-    base::parallel_for((in.count + group - 1) / group, [&](std::int64_t slice) {
-      for (std::int64_t i = slice * group; i < std::min((slice + 1) * group, in.count); ++i) {
-        max_plane(x + i * in.positions(), in, out, rows, columns, y + i * out.positions(),
-                  index + i * out.positions());
-      }
-    });
-    return;
-  }
-  for_windows(in, out, rows, columns,
-              [&](std::int64_t image, const PoolWindow& window, std::int64_t position,
-                  std::int64_t) {
-                const std::int64_t at = image * out.positions() + position * out.channels;
-                loops<T>().max(x + image * in.positions(), in.width, in.channels, window, y + at,
-                               index + at);
-              });
+  const std::int64_t group = images_per_slice(in);
+  base::parallel_for((in.count + group - 1) / group, [&](std::int64_t slice) {
+    for (std::int64_t i = slice * group; i < std::min((slice + 1) * group, in.count); ++i) {
+      max_image(x + i * in.positions(), in, out, rows, columns, y + i * out.positions(),
+                index + i * out.positions());
+    }
+  });
 }
 
 /// Adds the gradients of one image to where its indices point. Returns the first index that points
 /// outside, or null.
 template <class T>
 const std::int32_t* scatter_image(const T* grad, const std::int32_t* index, const Images& in,
-                           const Images& out, T* target) {
+                                  const Images& out, T* target) {
   std::fill_n(target, in.positions(), T(0));
   const auto limit = static_cast<std::uint32_t>(in.height * in.width);
   for (std::int64_t p = 0; p < out.height * out.width; ++p) {

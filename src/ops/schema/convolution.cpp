@@ -18,10 +18,11 @@ std::int64_t output_extent(const char* op, IntList input, std::int64_t size, std
 }  // namespace
 
 ConvShape conv_shape(const char* op, IntList input, IntList weight, const ConvWindow& window) {
-  check<ShapeError>(input.size() == 4,
-                    "{}: input has size {}, expected [N, C, H, W]; add a batch dimension to a single "
-                    "image",
-                    op, input);
+  check<ShapeError>(
+      input.size() == 4,
+      "{}: input has size {}, expected [N, C, H, W]; add a batch dimension to a single "
+      "image",
+      op, input);
   check<ShapeError>(weight.size() == 4, "{}: weight has size {}, expected [out, in / groups, H, W]",
                     op, weight);
   const std::int64_t groups = window.groups;
@@ -67,10 +68,21 @@ void check_conv_dtypes(const char* op, const Tensor& a, const char* a_name, cons
                     op, a_name, name_of(a.dtype()), b_name, name_of(b.dtype()));
 }
 
+namespace {
+
+/// A tensor with one channel is dense in both layouts: as in PyTorch, the stride of the channels
+/// tells which was asked for.
+bool is_channels_last(const Tensor& tensor) {
+  if (tensor.suggest_memory_format() == kChannelsLast) return true;
+  const IntList sizes = tensor.sizes();
+  return sizes[1] == 1 && sizes[2] * sizes[3] > 1 && tensor.strides()[1] == 1 &&
+         tensor.is_contiguous(kChannelsLast);
+}
+
+}  // namespace
+
 MemoryFormat conv_format(const Tensor& a, const Tensor& b) {
-  return a.suggest_memory_format() == kChannelsLast || b.suggest_memory_format() == kChannelsLast
-             ? kChannelsLast
-             : kContiguous;
+  return is_channels_last(a) || is_channels_last(b) ? kChannelsLast : kContiguous;
 }
 
 }  // namespace facula

@@ -16,7 +16,7 @@ void check_parameter_lists(const Infer& infer, std::initializer_list<ListArgumen
     check<ShapeError>(is_dense(param),
                       "{}: parameter {} of size {} and strides {} has gaps in memory; make it "
                       "contiguous() before training",
-                      op, i, param.size_list().str(), param.stride_list().str());
+                      op, i, param.size_list(), param.stride_list());
   }
   for (const auto& [argument, name, required] : lists) {
     const auto list = infer.list(argument);
@@ -31,8 +31,8 @@ void check_parameter_lists(const Infer& infer, std::initializer_list<ListArgumen
       check<ShapeError>(
           other.size_list() == param.size_list() && other.stride_list() == param.stride_list(),
           "{}: entry {} of {} has size {} and strides {}, the parameter {} and {}; they must agree",
-          op, i, name, other.size_list().str(), other.stride_list().str(), param.size_list().str(),
-          param.stride_list().str());
+          op, i, name, other.size_list(), other.stride_list(), param.size_list(),
+          param.stride_list());
       check<DTypeError>(other.dtype == param.dtype, "{}: entry {} of {} is {}, the parameter {}",
                         op, i, name, name_of(other.dtype), name_of(param.dtype));
     }

@@ -1,0 +1,243 @@
+#include "backends/cpu/kernels/direct_conv.h"
+
+#include "backends/cpu/kernels/simd.h"
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+using Wide = Vec<float>;
+
+#if defined(__AVX512F__)
+/// Half a vector, for up to 8 lanes: its arithmetic has twice the rate.
+struct Narrow {
+  static constexpr int kWidth = 8;
+  using Raw = __m256;
+  [[gnu::always_inline]] static Raw zero() { return _mm256_setzero_ps(); }
+  [[gnu::always_inline]] static Raw all(float x) { return _mm256_set1_ps(x); }
+  [[gnu::always_inline]] static Raw load(const float* p) { return _mm256_loadu_ps(p); }
+  [[gnu::always_inline]] static Raw load(const float* p, int n) {
+    return _mm256_maskz_loadu_ps(static_cast<__mmask8>((1u << n) - 1), p);
+  }
+  [[gnu::always_inline]] static void store(float* p, Raw v) { _mm256_storeu_ps(p, v); }
+  [[gnu::always_inline]] static void store(float* p, Raw v, int n) {
+    _mm256_mask_storeu_ps(p, static_cast<__mmask8>((1u << n) - 1), v);
+  }
+  [[gnu::always_inline]] static Raw fma(Raw a, Raw b, Raw c) { return _mm256_fmadd_ps(a, b, c); }
+  [[gnu::always_inline]] static Raw add(Raw a, Raw b) { return _mm256_add_ps(a, b); }
+};
+#else
+using Narrow = Wide;
+#endif
+
+// Three quarters of the registers hold sums.
+constexpr int kSums = kVectorRegisters * 3 / 4;
+/// Pixels that a tile of V vectors has at most. More than 10 would only need more address
+/// arithmetic.
+constexpr int most_pixels(int V) { return kSums / V < 10 ? kSums / V : 10; }
+/// Elements that go together with V vectors at most.
+constexpr int most_elements(int V) { return kSums / V; }
+
+std::int64_t panel_width(std::int64_t lanes) {
+  constexpr int kAlone =
+      Narrow::kWidth < Wide::kWidth ? Wide::kWidth + Narrow::kWidth : Wide::kWidth;
+  if (lanes <= Narrow::kWidth) return Narrow::kWidth;
+  return lanes <= kAlone ? Wide::kWidth : 2 * Wide::kWidth;
+}
+
+/// Addresses of the pixels of a tile from few registers: groups of four around a base each.
+struct PixelStep {
+  std::int64_t one, three;  // bytes
+
+  explicit PixelStep(std::int64_t step) : one(step * 4), three(step * 12) {
+    asm("" : "+r"(one), "+r"(three));  // or the compiler would keep an address for every pixel
+  }
+  [[gnu::always_inline]] float at(const float* base, int i) const {
+    const auto* bytes = reinterpret_cast<const char*>(base);
+    const std::int64_t offset = i == 0 ? 0 : i == 1 ? one : i == 2 ? 2 * one : three;
+    return *reinterpret_cast<const float*>(bytes + offset);
+  }
+};
+
+template <class X, int P, int V>
+[[gnu::always_inline]] inline void add_segments(const ConvLine& line, const float* panel,
+                                                std::int64_t pixel, typename X::Raw (&sums)[P][V]) {
+  constexpr int kBases = (P + 3) / 4;
+  constexpr int kPanel = V * X::kWidth;
+  const PixelStep step(line.step);
+  for (std::int64_t s = 0; s < line.segments; ++s) {
+    const float* weights = panel + line.first_row[s] * kPanel;
+    const float* bases[kBases];
+    for (int b = 0; b < kBases; ++b) {
+      bases[b] = line.input + (line.shift + line.offsets[s] + (pixel + 4 * b) * line.step);
+      asm("" : "+r"(bases[b]));
+    }
+    for (std::int64_t e = 0; e < line.run; ++e, weights += kPanel) {
+      typename X::Raw row[V];
+#pragma GCC unroll 2
+      for (int v = 0; v < V; ++v) row[v] = X::load(weights + v * X::kWidth);
+#pragma GCC unroll 16
+      for (int p = 0; p < P; ++p) {
+        const typename X::Raw x = X::all(step.at(bases[p / 4], p % 4));
+#pragma GCC unroll 2
+        for (int v = 0; v < V; ++v) sums[p][v] = X::fma(x, row[v], sums[p][v]);
+      }
+#pragma GCC unroll 4
+      for (int b = 0; b < kBases; ++b) ++bases[b];
+    }
+  }
+}
+
+/// The results of P pixels in one panel, the last vector of which has `last` lanes.
+template <class X, int P, int V, bool Add>
+void tile(const ConvLine& line, std::int64_t lane, std::int64_t pixel, int last) {
+  typename X::Raw sums[P][V];
+#pragma GCC unroll 2
+  for (int v = 0; v < V; ++v) {
+    typename X::Raw start = X::zero();
+    if (!Add && line.bias) {
+      const float* bias = line.bias + lane + v * X::kWidth;
+      start = v == V - 1 ? X::load(bias, last) : X::load(bias);
+    }
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p) sums[p][v] = start;
+  }
+  add_segments<X, P, V>(line, line.weights.data + lane * line.weights.depth, pixel, sums);
+  float* out = line.out + lane + pixel * line.out_step;
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p, out += line.out_step) {
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) {
+      float* to = out + v * X::kWidth;
+      if (Add) {
+        X::store(to, X::add(X::load(to), sums[p][v]));
+      } else if (v == V - 1) {
+        X::store(to, sums[p][v], last);
+      } else {
+        X::store(to, sums[p][v]);
+      }
+    }
+  }
+}
+
+template <class X, int P, int V, bool Add>
+void tile_of(int pixels, const ConvLine& line, std::int64_t lane, std::int64_t pixel, int last) {
+  if constexpr (P > 1) {
+    if (pixels < P) return tile_of<X, P - 1, V, Add>(pixels, line, lane, pixel, last);
+  }
+  tile<X, P, V, Add>(line, lane, pixel, last);
+}
+
+/// Tiles of equal size, as far as possible: a small last one would wait for its own sums.
+template <class X, int V, bool Add>
+void panel_line(const ConvLine& line, std::int64_t lane) {
+  constexpr int kMost = most_pixels(V);
+  const std::int64_t left = line.weights.lanes - lane - (V - 1) * X::kWidth;
+  const int last = static_cast<int>(left < X::kWidth ? left : X::kWidth);
+  std::int64_t tiles = (line.pixels + kMost - 1) / kMost;
+  for (std::int64_t pixel = 0; tiles > 0; --tiles) {
+    const auto count = static_cast<int>((line.pixels - pixel + tiles - 1) / tiles);
+    tile_of<X, kMost, V, Add>(count, line, lane, pixel, last);
+    pixel += count;
+  }
+}
+
+template <bool Add>
+void run_line(const ConvLine& line) {
+  for (std::int64_t lane = 0; lane < line.weights.lanes;) {
+    const std::int64_t width = panel_width(line.weights.lanes - lane);
+    if (width == 2 * Wide::kWidth) {
+      panel_line<Wide, 2, Add>(line, lane);
+    } else if (width == Wide::kWidth) {
+      panel_line<Wide, 1, Add>(line, lane);
+    } else {
+      panel_line<Narrow, 1, Add>(line, lane);
+    }
+    lane += width;
+  }
+}
+
+/// The sums of E elements from `element` on and one panel of lanes.
+template <class X, int E, int V>
+void outer_tile(const OuterSums& b, std::int64_t element, std::int64_t lane, int last,
+                std::int64_t sums_step) {
+  typename X::Raw sums[E][V];
+  float* to = b.sums + element * sums_step + lane;
+#pragma GCC unroll 32
+  for (int e = 0; e < E; ++e) {
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) sums[e][v] = X::load(to + e * sums_step + v * X::kWidth);
+  }
+  // Lanes beyond the last hold values further on, which nobody reads; but the vectors of the last
+  // pixels must not reach beyond the line.
+  const std::int64_t whole = b.pixels - (X::kWidth - last + b.vector_step - 1) / b.vector_step;
+  for (std::int64_t y = 0; y < b.rows; ++y) {
+    const float* scalars = b.scalars + y * b.row_step + element;
+    const float* vectors = b.vectors + y * b.vector_row_step + lane;
+    for (std::int64_t p = 0; p < b.pixels; ++p, scalars += b.step, vectors += b.vector_step) {
+      typename X::Raw row[V];
+#pragma GCC unroll 2
+      for (int v = 0; v < V; ++v) {
+        const bool part = v == V - 1 && p >= whole;
+        row[v] = part ? X::load(vectors + v * X::kWidth, last) : X::load(vectors + v * X::kWidth);
+      }
+#pragma GCC unroll 32
+      for (int e = 0; e < E; ++e) {
+        const typename X::Raw value = X::all(scalars[e]);
+#pragma GCC unroll 2
+        for (int v = 0; v < V; ++v) sums[e][v] = X::fma(value, row[v], sums[e][v]);
+      }
+    }
+  }
+#pragma GCC unroll 32
+  for (int e = 0; e < E; ++e) {
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) X::store(to + e * sums_step + v * X::kWidth, sums[e][v]);
+  }
+}
+
+template <class X, int E, int V>
+void outer_tile_of(int elements, const OuterSums& b, std::int64_t element, std::int64_t lane,
+                   int last, std::int64_t sums_step) {
+  if constexpr (E > 1) {
+    if (elements < E) {
+      return outer_tile_of<X, E - 1, V>(elements, b, element, lane, last, sums_step);
+    }
+  }
+  outer_tile<X, E, V>(b, element, lane, last, sums_step);
+}
+
+template <class X, int V>
+void outer_panel(const OuterSums& b, std::int64_t lane, std::int64_t sums_step) {
+  constexpr int kMost = most_elements(V);
+  const std::int64_t left = b.lanes - lane - (V - 1) * X::kWidth;
+  const int last = static_cast<int>(left < X::kWidth ? left : X::kWidth);
+  std::int64_t tiles = (b.elements + kMost - 1) / kMost;
+  for (std::int64_t element = 0; tiles > 0; --tiles) {
+    const auto count = static_cast<int>((b.elements - element + tiles - 1) / tiles);
+    outer_tile_of<X, kMost, V>(count, b, element, lane, last, sums_step);
+    element += count;
+  }
+}
+
+void add_outer(const OuterSums& b) {
+  std::int64_t sums_step = 0;
+  while (sums_step < b.lanes) sums_step += panel_width(b.lanes - sums_step);
+  for (std::int64_t lane = 0; lane < b.lanes;) {
+    const std::int64_t width = panel_width(b.lanes - lane);
+    if (width == 2 * Wide::kWidth) {
+      outer_panel<Wide, 2>(b, lane, sums_step);
+    } else if (width == Wide::kWidth) {
+      outer_panel<Wide, 1>(b, lane, sums_step);
+    } else {
+      outer_panel<Narrow, 1>(b, lane, sums_step);
+    }
+    lane += width;
+  }
+}
+
+}  // namespace
+
+extern const DirectConvLoops direct_conv_kernels = {panel_width, run_line<false>, run_line<true>,
+                                                    add_outer};
+
+}  // namespace facula::cpu::FACULA_ISA

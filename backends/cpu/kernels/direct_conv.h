@@ -1,0 +1,65 @@
+// Register tiles of direct convolutions on channels_last images, where the elements of a pixel, and
+// with them those of its neighbours to the right, are consecutive. Vectors lie along what a line
+// has most closely packed; the other operand is broadcast straight from the image, so nothing is
+// packed but the weights.
+#pragma once
+
+#include "backends/cpu/kernels/kernel_names.h"
+
+namespace facula::cpu {
+
+/// Weights as a matrix of `depth` rows of `lanes`, cut into panels of columns: the one that begins
+/// at column i lies at i * depth, row after row, filled up with zeros to the panel's width.
+struct WeightPanels {
+  const float* data;
+  std::int64_t depth, lanes;
+};
+
+/// A line of results, each a vector of lanes: result p = sum over segments s and elements e of
+/// input[shift + offsets[s] + p * step + e] * row first_row[s] + e of the weights.
+struct ConvLine {
+  WeightPanels weights;
+  std::int64_t pixels, step;
+  std::int64_t segments, run;  ///< run: elements per segment
+  const float* input;
+  std::int64_t shift;
+  const std::int64_t* offsets;
+  const std::int64_t* first_row;
+  const float* bias;  ///< per lane, or null; for store only
+  float* out;
+  std::int64_t out_step;  ///< from one pixel's result to the next's
+};
+
+/// sums[e][lane] += scalars[y][p * step + e] * vectors[y][p * vector_step + lane] over all rows y
+/// and pixels p. Gradients of weights, with a window's elements as one side and the gradient's
+/// channels as the other.
+struct OuterSums {
+  const float* scalars;
+  std::int64_t row_step, step;
+  const float* vectors;
+  std::int64_t vector_row_step, vector_step;
+  std::int64_t rows, pixels;
+  std::int64_t elements, lanes;
+  float* sums;  ///< one row of padded_lanes(lanes) per element
+};
+
+struct DirectConvLoops {
+  /// Columns of the panel that begins where `lanes` lanes are left.
+  std::int64_t (*panel_width)(std::int64_t lanes);
+  /// Writes bias + result to out.
+  void (*store_line)(const ConvLine& line);
+  /// Adds the results to out, where those of neighbouring pixels may overlap. Touches as many
+  /// elements as the panels have columns.
+  void (*add_line)(const ConvLine& line);
+  void (*add_outer)(const OuterSums& sums);
+
+  std::int64_t padded_lanes(std::int64_t lanes) const {
+    std::int64_t padded = 0;
+    while (padded < lanes) padded += panel_width(lanes - padded);
+    return padded;
+  }
+};
+
+}  // namespace facula::cpu
+
+FACULA_DECLARE_KERNELS(DirectConvLoops, direct_conv)
