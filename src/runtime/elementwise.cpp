@@ -319,9 +319,13 @@ Tensor wrapped_number(Scalar value, const Tensor& partner) {
         (dtype == kInt64 && kIntegralTypes.contains(wanted)) || dtype == kBool;
     if (keeps_value && kComputeTypes.contains(wanted)) dtype = wanted;
   }
-  Tensor number = new_tensor({}, dtype, kCPU);
+  Tensor number = Tensor::adopt(new TensorImpl);
   TensorImpl& impl = *number.impl();
-  impl.set(TensorImpl::kWrappedNumber);
+  impl.dtype = dtype;
+  impl.flags = TensorImpl::kIsContiguous | TensorImpl::kWrappedNumber;
+  impl.numel = 1;
+  impl.storage = allocate_storage(size_of(dtype), kCPU);
+  impl.data = static_cast<std::byte*>(impl.storage->data);
   switch (dtype) {
     case kFloat32: *impl.typed<float>() = static_cast<float>(value.to_double()); break;
     case kFloat64: *impl.typed<double>() = value.to_double(); break;
