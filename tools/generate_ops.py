@@ -137,13 +137,19 @@ class Op:
             return []
         return [i for i in range(self.masks, len(self.tensors))]
 
-    def declaration(self, with_default=True, replace=None, moved=False):
+    @property
+    def reuses_memory(self):
+        """True if the result may take over the memory of an operand that the caller gives up."""
+        return self.functor and not self.predicate and not self.masks
+
+    def declaration(self, with_default=True, replace=None, moved=None):
+        """`replace`: position of a tensor that is a number; `moved`: of one that is given up."""
         parts = []
         for p in self.parameters:
             kind = None
             if replace is not None and p is self.tensors[replace]:
                 kind = 'Scalar'
-            elif moved and p is self.parameters[0]:
+            elif moved is not None and p is self.tensors[moved]:
                 kind = 'Tensor&&'
             parts.append(p.declare(with_default, kind))
         return f'{self.name}({", ".join(parts)})'
@@ -171,10 +177,13 @@ def ops_header(ops):
     for op in ops:
         lines.append(f'/// {op.doc}')
         lines.append(f'FACULA_API {op.result_type} {op.declaration()};')
-        if op.functor and op.is_method:
-            lines.append(f'FACULA_API Tensor {op.declaration(moved=True)};')
+        if op.reuses_memory:
+            lines.append(f'FACULA_API Tensor {op.declaration(moved=0)};')
         for i in op.number_overloads():
             lines.append(f'FACULA_API Tensor {op.declaration(replace=i)};')
+            if op.reuses_memory:
+                moved = op.declaration(replace=i, moved=int(i == 0))
+                lines.append(f'FACULA_API Tensor {moved};')
         lines.append('')
     lines.append('}  // namespace facula\n\n#include <facula/operators.h>')
     return '\n'.join(lines) + '\n'
@@ -186,15 +195,15 @@ def methods_header(ops):
         if not op.is_method:
             continue
         if op.functor:
-            lines.append(f'Tensor {op.method(" const&")};')
-            lines.append(f'Tensor {op.method(" &&")};')
-            if not op.predicate and not op.masks:
+            qualifiers = (' const&', ' &&') if op.reuses_memory else (' const',)
+            lines += [f'Tensor {op.method(q)};' for q in qualifiers]
+            if op.reuses_memory:
                 lines.append(f'const Tensor& {op.method(" const", name_suffix="_")};')
             for i in op.number_overloads():
                 if i == 0:
                     continue
-                lines.append(f'Tensor {op.method(" const", replace=i)};')
-                if not op.predicate and not op.masks:
+                lines += [f'Tensor {op.method(q, replace=i)};' for q in qualifiers]
+                if op.reuses_memory:
                     lines.append(
                         f'const Tensor& {op.method(" const", replace=i, name_suffix="_")};')
         else:
@@ -219,46 +228,55 @@ def attrs_header(op):
     return '\n'.join(lines) + '\n'
 
 
-def functor_bodies(op):
+def functor_body(op, replace=None, moved=None):
+    """The free function with tensor `replace` a number and tensor `moved` given up."""
     setup, attrs = op.attrs_value()
-    inputs = ', '.join('&' + t.name for t in op.tensors)
-    call = f'runtime::elementwise(OpId::{op.name}, {{{inputs}}}, {attrs})'
-    out = [f'Tensor {op.declaration(False)} {{\n{setup}  return {call};\n}}\n']
-    if op.is_method:
-        self_name = op.tensors[0].name
-        out.append(
-            f'Tensor {op.declaration(False, moved=True)} {{\n{setup}'
-            f'  return runtime::elementwise_reusing(OpId::{op.name}, {self_name}, {{{inputs}}}, '
-            f'{attrs});\n}}\n')
+    if replace is not None:
+        setup += (f'  const Tensor number = runtime::wrapped_number({op.tensors[replace].name}, '
+                  f'{op.partner_of(replace)});\n')
+    inputs = ', '.join('&number' if i == replace else '&' + t.name
+                       for i, t in enumerate(op.tensors))
+    call = (f'elementwise(OpId::{op.name}, ' if moved is None else
+            f'elementwise_reusing(OpId::{op.name}, {op.tensors[moved].name}, ')
+    return (f'Tensor {op.declaration(False, replace, moved)} {{\n'
+            f'{setup}  return runtime::{call}{{{inputs}}}, {attrs});\n}}\n')
+
+
+def functor_methods(op):
+    """The methods that call the free functions, and the in-place variants."""
+    setup, attrs = op.attrs_value()
+    qualifiers = {' const&': '*this', ' &&': 'std::move(*this)'}
+    if not op.reuses_memory:
+        qualifiers = {' const': '*this'}
+    out = []
+    for i in [None] + [i for i in op.number_overloads() if i > 0]:
         rest = ''.join(', ' + p.name for p in op.parameters[1:])
-        out.append(f'Tensor {op.method(" const&", False, "Tensor::")} {{\n'
-                   f'  return facula::{op.name}(*this{rest});\n}}\n')
-        out.append(f'Tensor {op.method(" &&", False, "Tensor::")} {{\n'
-                   f'  return facula::{op.name}(std::move(*this){rest});\n}}\n')
-        if not op.predicate and not op.masks:
-            own = ', '.join(['this'] + ['&' + t.name for t in op.tensors[1:]])
-            out.append(
-                f'const Tensor& {op.method(" const", False, "Tensor::", name_suffix="_")} {{\n'
-                f'{setup}  runtime::elementwise_in_place(OpId::{op.name}, {{{own}}}, {attrs});\n'
-                f'  return *this;\n}}\n')
-    for i in op.number_overloads():
-        arguments = ', '.join('number' if p is op.tensors[i] else p.name for p in op.parameters)
-        wrap = (f'  const Tensor number = runtime::wrapped_number({op.tensors[i].name}, '
-                f'{{partner}});\n')
-        out.append(f'Tensor {op.declaration(False, replace=i)} {{\n'
-                   + wrap.replace('{partner}', op.partner_of(i))
-                   + f'  return facula::{op.name}({arguments});\n}}\n')
-        if op.is_method and i > 0:
-            rest = ''.join(', ' + ('number' if p is op.tensors[i] else p.name)
-                           for p in op.parameters[1:])
-            own_wrap = wrap.replace('{partner}', '*this')
-            out.append(f'Tensor {op.method(" const", False, "Tensor::", replace=i)} {{\n'
-                       f'{own_wrap}  return facula::{op.name}(*this{rest});\n}}\n')
-            if not op.predicate and not op.masks:
-                out.append(
-                    f'const Tensor& {op.method(" const", False, "Tensor::", i, "_")} {{\n'
-                    f'{own_wrap}  return {op.name}_({rest[2:]});\n}}\n')
+        for qualifier, self in qualifiers.items():
+            out.append(f'Tensor {op.method(qualifier, False, "Tensor::", i)} {{\n'
+                       f'  return facula::{op.name}({self}{rest});\n}}\n')
+        if not op.reuses_memory:
+            continue
+        body = setup
+        if i is not None:
+            body += (f'  const Tensor number = runtime::wrapped_number({op.tensors[i].name}, '
+                     f'*this);\n')
+        inputs = ', '.join(['this'] + ['&number' if t is op.tensors[i or 0] else '&' + t.name
+                                       for t in op.tensors[1:]])
+        out.append(f'const Tensor& {op.method(" const", False, "Tensor::", i, "_")} {{\n'
+                   f'{body}  runtime::elementwise_in_place(OpId::{op.name}, {{{inputs}}}, {attrs});\n'
+                   f'  return *this;\n}}\n')
     return out
+
+
+def functor_bodies(op):
+    out = [functor_body(op)]
+    if op.reuses_memory:
+        out.append(functor_body(op, moved=0))
+    for i in op.number_overloads():
+        out.append(functor_body(op, replace=i))
+        if op.reuses_memory:
+            out.append(functor_body(op, replace=i, moved=int(i == 0)))
+    return out + (functor_methods(op) if op.is_method else [])
 
 
 def primitive_bodies(op):

@@ -7,14 +7,14 @@
 
 namespace facula {
 
-// Taking the left operand by value lets a dead temporary's memory hold the result.
-#define FACULA_BINARY_OPERATOR(symbol, function)                                          \
-  inline Tensor operator symbol(const Tensor& a, const Tensor& b) { return function(a, b); } \
-  inline Tensor operator symbol(Tensor&& a, const Tensor& b) {                            \
-    return function(std::move(a), b);                                                     \
-  }                                                                                       \
-  inline Tensor operator symbol(const Tensor& a, Scalar b) { return function(a, b); }     \
-  inline Tensor operator symbol(Scalar a, const Tensor& b) { return function(a, b); }
+// A dead temporary's memory may hold the result.
+#define FACULA_BINARY_OPERATOR(symbol, function)                                                   \
+  inline Tensor operator symbol(const Tensor& a, const Tensor& b) { return function(a, b); }       \
+  inline Tensor operator symbol(Tensor&& a, const Tensor& b) { return function(std::move(a), b); } \
+  inline Tensor operator symbol(const Tensor& a, Scalar b) { return function(a, b); }              \
+  inline Tensor operator symbol(Tensor&& a, Scalar b) { return function(std::move(a), b); }        \
+  inline Tensor operator symbol(Scalar a, const Tensor& b) { return function(a, b); }              \
+  inline Tensor operator symbol(Scalar a, Tensor&& b) { return function(a, std::move(b)); }
 
 FACULA_BINARY_OPERATOR(+, add)
 FACULA_BINARY_OPERATOR(-, sub)

@@ -1,5 +1,6 @@
 #include "autograd/engine.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "autograd/anomaly.h"
@@ -12,21 +13,25 @@ namespace {
 using runtime::ModeGuard;
 
 /// One backward pass. Nodes carry the pass's number and their place in its table; a nested pass
-/// that meets the same nodes puts the outer pass's marks back when it is done.
+/// that meets the same nodes puts the outer pass's marks back when it is done. The roots, which the
+/// pass holds, keep every node alive that it visits.
 class Sweep {
  public:
-  explicit Sweep(const BackwardOptions& options)
-      : id_(++counter), options_(options), outer_(std::exchange(current, this)) {
+  Sweep(std::span<const Edge> roots, const BackwardOptions& options)
+      : id_(++counter), roots_(roots), options_(options), outer_(std::exchange(current, this)) {
+    for (const Edge& root : roots_) retain(root.node);
     entries_.swap(spare.entries);
     gradients_.swap(spare.gradients);
     ready_.swap(spare.ready);
   }
   ~Sweep() {
-    for (const Entry& entry : entries_) {
-      entry.node->sweep = entry.outer_sweep;
-      entry.node->place = entry.outer_place;
-      release(entry.node);
+    if (outer_) {
+      for (const Entry& entry : entries_) {
+        entry.node->sweep = entry.outer_sweep;
+        entry.node->place = entry.outer_place;
+      }
     }
+    for (const Edge& root : roots_) release(root.node);
     current = outer_;
     entries_.clear();
     gradients_.clear();
@@ -36,15 +41,16 @@ class Sweep {
     ready_.swap(spare.ready);
   }
 
-  std::vector<Tensor> run(std::span<const Edge> roots, std::vector<Tensor> gradients) {
-    discover(roots);
+  std::vector<Tensor> run(std::vector<Tensor> gradients) {
+    discover();
+    produced_.resize(most_inputs_);
     captured_.resize(options_.targets.size());
     if (!options_.targets.empty()) mark_wanted();
-    for (std::size_t i = 0; i < roots.size(); ++i) {
-      Entry& entry = entries_[roots[i].node->place];
-      add(gradient_of(entry, roots[i].index), std::move(gradients[i]));
+    for (std::size_t i = 0; i < roots_.size(); ++i) {
+      Entry& entry = entries_[roots_[i].node->place];
+      add(gradient_of(entry, roots_[i].index), std::move(gradients[i]));
     }
-    for (const Edge& root : roots) {
+    for (const Edge& root : roots_) {
       Entry& entry = entries_[root.node->place];
       if (entry.pending == 0 && !entry.queued) enqueue(entry);
     }
@@ -75,7 +81,6 @@ class Sweep {
   };
 
   void enter(Node* node) {
-    retain(node);
     const bool everything = options_.targets.empty();
     entries_.push_back({.node = node,
                         .outer_sweep = node->sweep,
@@ -85,14 +90,15 @@ class Sweep {
                         .wanted = everything,
                         .runs = everything,
                         .queued = false});
-    gradients_.resize(gradients_.size() + node->outputs);
+    for (int i = 0; i < node->outputs; ++i) gradients_.emplace_back();
+    most_inputs_ = std::max<std::size_t>(most_inputs_, node->inputs);
     node->sweep = id_;
     node->place = static_cast<std::uint32_t>(entries_.size() - 1);
   }
 
   /// Enters every reachable node and counts its consumers.
-  void discover(std::span<const Edge> roots) {
-    for (const Edge& root : roots) {
+  void discover() {
+    for (const Edge& root : roots_) {
       if (root.node->sweep != id_) enter(root.node);
     }
     for (std::uint32_t i = 0; i < entries_.size(); ++i) {
@@ -142,7 +148,7 @@ class Sweep {
     return gradients_[entry.first_grad + output];
   }
 
-  static void add(Tensor& sum, Tensor gradient) {
+  static void add(Tensor& sum, Tensor&& gradient) {
     if (!sum.defined()) {
       sum = std::move(gradient);
     } else {
@@ -184,34 +190,28 @@ class Sweep {
     }
   }
 
+  /// The tables stay as discover() left them: a pass nested in a rule or hook has its own.
   void visit(std::uint32_t place) {
-    Node& node = *entries_[place].node;
-    if (node.extras) [[unlikely]]
-      run_hooks(entries_[place]);
-    if (!options_.targets.empty()) [[unlikely]]
-      capture(entries_[place]);
-    const bool accumulates = node.kind == &kAccumulateKind;
-    const bool runs = entries_[place].runs && reached(entries_[place]);
-    SmallVector<Tensor, 4> produced(node.inputs);
+    Entry& entry = entries_[place];
+    Node& node = *entry.node;
+    if (node.extras) [[unlikely]] run_hooks(entry);
+    if (!options_.targets.empty()) [[unlikely]] capture(entry);
+    const bool runs = entry.runs && reached(entry);
+    Tensor* received = &gradients_[entry.first_grad];
+    Tensor* produced = produced_.data();
     if (runs) {
-      // Gradients move out of the table: rules may nest a pass that grows other tables, and memory
-      // goes as soon as it has been used.
-      SmallVector<Tensor, 2> received(node.outputs);
-      for (int i = 0; i < node.outputs; ++i) {
-        received[i] = std::move(gradient_of(entries_[place], i));
-      }
-      node.kind->apply(node, received.data(), produced.data());
-      if (runtime::tl_mode & runtime::kAnomaly) [[unlikely]]
-        check_gradients(node, produced.data());
-    } else {
-      for (int i = 0; i < node.outputs; ++i) gradient_of(entries_[place], i) = Tensor();
+      node.kind->apply(node, received, produced);
+      if (runtime::tl_mode & runtime::kAnomaly) [[unlikely]] check_gradients(node, produced);
+      if (!options_.retain_graph && node.kind != &kAccumulateKind) release_saved(node);
     }
-    if (runs && !options_.retain_graph && !accumulates) release_saved(node);
-    for (int k = 0; k < node.inputs; ++k) {
-      const Edge& edge = node.edges()[k];
-      if (!edge.node) continue;
-      Entry& next = entries_[edge.node->place];
-      if (produced[k].defined()) add(gradient_of(next, edge.index), std::move(produced[k]));
+    // Memory goes as soon as it has been used.
+    for (int i = 0, count = node.outputs; i < count; ++i) received[i] = Tensor();
+    const Edge* edges = node.edges();
+    for (int k = 0, count = node.inputs; k < count; ++k) {
+      Tensor gradient = std::move(produced[k]);
+      if (!edges[k].node) continue;
+      Entry& next = entries_[edges[k].node->place];
+      if (gradient.defined()) add(gradient_of(next, edges[k].index), std::move(gradient));
       if (--next.pending == 0) enqueue(next);
     }
   }
@@ -235,11 +235,14 @@ class Sweep {
   static thread_local Spare spare;
 
   std::uint64_t id_;
+  std::span<const Edge> roots_;
   const BackwardOptions& options_;
   Sweep* outer_;
   std::vector<Entry> entries_;
   std::vector<Tensor> gradients_;
   std::vector<std::uint32_t> ready_;
+  std::vector<Tensor> produced_;  ///< what the node being visited gives its inputs; else undefined
+  std::size_t most_inputs_ = 0;
   std::vector<Tensor> captured_;
 };
 
@@ -304,8 +307,8 @@ std::vector<Tensor> run_backward(std::span<const Edge> roots, std::vector<Tensor
   const std::uint32_t set = options.create_graph ? 0u : runtime::kNoGrad;
   const std::uint32_t clear = options.create_graph ? runtime::kNoGrad : 0u;
   const ModeGuard mode(set, clear);
-  Sweep sweep(options);
-  return sweep.run(roots, std::move(gradients));
+  Sweep sweep(roots, options);
+  return sweep.run(std::move(gradients));
 }
 
 }  // namespace facula::autograd

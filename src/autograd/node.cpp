@@ -19,10 +19,12 @@ thread_local constinit Node* doomed [[gnu::tls_model("initial-exec")]] = nullptr
 thread_local constinit bool destroying [[gnu::tls_model("initial-exec")]] = false;
 
 void destroy_one(Node* node) noexcept {
-  for (int i = 0; i < node->saved + node->shapes; ++i) drop(node->slots()[i].tensor);
+  SavedTensor* slots = node->slots();
+  for (int i = 0, count = node->saved + node->shapes; i < count; ++i) drop(slots[i].tensor);
   if (node->kind->destroy) node->kind->destroy(*node);
-  for (int i = 0; i < node->inputs; ++i) {
-    if (Node* next = node->edges()[i].node) release(next);
+  const Edge* edges = node->edges();
+  for (int i = 0, count = node->inputs; i < count; ++i) {
+    if (Node* next = edges[i].node) release(next);
   }
   delete node->extras;
   host_free(node, node->bytes);
@@ -42,16 +44,18 @@ Node* new_node(const NodeKind& kind, std::size_t inputs, std::size_t outputs, st
   node->attr_bytes = static_cast<std::uint16_t>(attr_bytes);
   node->kind = &kind;
   node->bytes = static_cast<std::uint32_t>(bytes);
-  // Loops: a call of memset would cost more than the few words written.
-  for (std::size_t i = 0; i < inputs; ++i) node->edges()[i] = Edge{};
-  for (std::size_t i = 0; i < saved + shapes; ++i) node->slots()[i] = SavedTensor{};
+  auto* edge = node->edges();
+  for (std::size_t i = 0; i < inputs; ++i) edge[i] = Edge{};
+  auto* slot = reinterpret_cast<SavedTensor*>(edge + inputs);
+  for (std::size_t i = 0; i < saved + shapes; ++i) slot[i] = SavedTensor{};
   return node;
 }
 
 void release_saved(Node& node) noexcept {
   node.released = true;
-  for (int i = 0; i < node.saved; ++i) {
-    TensorImpl*& tensor = node.slots()[i].tensor;
+  SavedTensor* slots = node.slots();
+  for (int i = 0, count = node.saved; i < count; ++i) {
+    TensorImpl*& tensor = slots[i].tensor;
     if (tensor && tensor->storage) drop(tensor);
   }
   if (node.extras && node.extras->segment) [[unlikely]]
@@ -76,21 +80,9 @@ void release(Node* node) noexcept {
   destroying = false;
 }
 
-Edge edge_of(const Tensor& tensor) {
-  if (!tensor.defined()) return {};
-  TensorImpl& impl = *tensor.impl();
-  if (!impl.requires_grad()) return {};
-  return {impl.node ? impl.node : accumulator_of(impl), impl.output_index};
-}
-
 void set_history(Tensor& output, Node* node, std::size_t index) {
-  TensorImpl& impl = *output.impl();
-  if (impl.node) release(impl.node);
   retain(node);
-  impl.node = node;
-  impl.output_index = static_cast<std::uint8_t>(index);
-  impl.set(TensorImpl::kRequiresGrad);
-  impl.set(TensorImpl::kIsLeafVariable, false);
+  adopt_history(output, node, index);
 }
 
 NodeExtras& extras_of(Node& node) {

@@ -74,13 +74,26 @@ inline void retain(Node* node) noexcept {
 /// Gives up the elements of what the node keeps for backward; shapes stay.
 void release_saved(Node& node) noexcept;
 
-/// The edge along which the gradient of `tensor` flows; null if it needs none.
-Edge edge_of(const Tensor& tensor);
 /// The node accumulating a leaf's gradient, made on first use.
 Node* accumulator_of(TensorImpl& leaf);
+/// The edge along which the gradient of `tensor` flows; null if it needs none.
+inline Edge edge_of(const Tensor& tensor) {
+  TensorImpl* impl = tensor.impl();
+  if (!impl || !impl->requires_grad()) return {};
+  return {impl->node ? impl->node : accumulator_of(*impl), impl->output_index};
+}
 
 /// Makes `output` the result `index` of `node`.
 void set_history(Tensor& output, Node* node, std::size_t index);
+/// The same, taking over the caller's reference to `node`.
+inline void adopt_history(Tensor& output, Node* node, std::size_t index) {
+  TensorImpl& impl = *output.impl();
+  if (impl.node) release(impl.node);
+  impl.node = node;
+  impl.output_index = static_cast<std::uint8_t>(index);
+  impl.set(TensorImpl::kRequiresGrad);
+  impl.set(TensorImpl::kIsLeafVariable, false);
+}
 
 /// Writable history of a tensor, made on demand: hooks and retained gradients hang on the node.
 struct NodeExtras {

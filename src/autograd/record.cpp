@@ -13,7 +13,8 @@
 namespace facula::autograd {
 namespace {
 
-void fill_slots(Node& node, const Call& call, const Outputs& outputs, std::uint32_t needed) {
+void fill_slots(Node& node, const Call& call, std::span<const Tensor> outputs,
+                std::uint32_t needed) {
   std::size_t next = 0;
   for (const Save& entry : call.op.def.saves) {
     const std::size_t slot = next++;
@@ -41,12 +42,13 @@ void fill_slots(Node& node, const Call& call, const Outputs& outputs, std::uint3
 
 /// Elementwise ops sum gradients over broadcast dimensions, and list ops split them: both need to
 /// know the inputs' shapes.
-bool needs_shapes(const Call& call, const Outputs& outputs) {
+bool needs_shapes(const Call& call, std::span<const Tensor> outputs) {
   if (call.op.has_lists) return true;
   if (!call.op.def.elementwise) return false;
-  const IntList sizes = outputs[0].sizes();
+  const TensorImpl& output = *outputs[0].impl();
   for (std::uint32_t i = 0; i < call.count; ++i) {
-    if (!(call.in(i).sizes() == sizes)) return true;
+    const TensorImpl& input = *call.in(i).impl();
+    if (input.requires_grad() && !same_sizes(input, output)) return true;
   }
   return false;
 }
@@ -60,7 +62,7 @@ void apply_op(Node& node, Tensor* output_gradients, Tensor* input_gradients) {
 
 const NodeKind kOpKind = {"op", apply_op, nullptr};
 
-void record(const Call& call, Outputs& outputs) {
+void record(const Call& call, std::span<Tensor> outputs) {
   const Op& op = call.op;
   const std::size_t segment_bytes = call.segments ? op.tensor_arguments * sizeof(std::uint16_t) : 0;
   const std::size_t shapes = needs_shapes(call, outputs) ? call.count : 0;
@@ -69,11 +71,12 @@ void record(const Call& call, Outputs& outputs) {
                shapes, op.attrs.bytes + segment_bytes);
   node->op = &op;
   std::uint32_t needed = 0;
+  Edge* edges = node->edges();
   for (std::uint32_t i = 0; i < call.count; ++i) {
     const Edge edge = edge_of(call.in(i));
     if (!edge.node) continue;
     retain(edge.node);
-    node->edges()[i] = edge;
+    edges[i] = edge;
     needed |= 1u << (i < 31 ? i : 31);
   }
   if (op.attrs.bytes) std::memcpy(node->attrs(), call.attributes, op.attrs.bytes);
@@ -87,11 +90,16 @@ void record(const Call& call, Outputs& outputs) {
     release(node);
     throw;
   }
-  for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs[i].is_floating_point()) set_history(outputs[i], node, i);
-  }
   if (runtime::tl_mode & runtime::kAnomaly) remember_origin(*node);
-  release(node);
+  // The last differentiable output takes over the reference the node was made with.
+  Tensor* last = nullptr;
+  for (Tensor& output : outputs) {
+    if (!facula::is_floating_point(output.impl()->dtype)) continue;
+    if (last) set_history(*last, node, static_cast<std::size_t>(last - outputs.data()));
+    last = &output;
+  }
+  if (!last) return release(node);
+  adopt_history(*last, node, static_cast<std::size_t>(last - outputs.data()));
 }
 
 void rebase(const Tensor& self, const Tensor& result) {
@@ -195,7 +203,7 @@ void GradientContext::set(std::size_t i, Tensor gradient) {
   if (!node_.edges()[i].node) return;
   if (node_.shapes && node_.op->def.elementwise) {
     const TensorImpl* shape = node_.shape_slots()[i].tensor;
-    if (shape && !(gradient.sizes() == shape->size_list())) {
+    if (shape && gradient.defined() && !same_sizes(*gradient.impl(), *shape)) {
       gradient = sum_to_size(gradient, shape->size_list());
     }
   }

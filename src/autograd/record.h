@@ -1,6 +1,7 @@
 // How the dispatcher hands calls to the tape.
 #pragma once
 
+#include <span>
 #include <string>
 
 #include "ops/schema/call.h"
@@ -8,7 +9,7 @@
 namespace facula::autograd {
 
 /// Appends a node for a call that has just run and makes it the history of the outputs.
-void record(const Call& call, Outputs& outputs);
+void record(const Call& call, std::span<Tensor> outputs);
 /// After an in-place write: `self` continues with the history of `result`, or none if that has
 /// none.
 void rebase(const Tensor& self, const Tensor& result);

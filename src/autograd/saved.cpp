@@ -5,6 +5,13 @@
 #include "runtime/mode.h"
 
 namespace facula::autograd {
+namespace {
+
+std::uint32_t version_of(const TensorImpl& impl) {
+  return impl.storage ? impl.storage->version : 0;
+}
+
+}  // namespace
 
 void save(Node& node, std::size_t slot, const Tensor& tensor) {
   const TensorImpl& impl = *tensor.impl();
@@ -20,7 +27,7 @@ void save(Node& node, std::size_t slot, const Tensor& tensor) {
     node.slots()[slot].tensor = shape.leak();
     return;
   }
-  node.slots()[slot] = {Tensor(tensor).leak(), tensor.version()};
+  node.slots()[slot] = {Tensor(tensor).leak(), version_of(impl)};
 }
 
 void save_output(Node& node, std::size_t slot, const Tensor& output) {
@@ -28,10 +35,15 @@ void save_output(Node& node, std::size_t slot, const Tensor& output) {
     node.slots()[slot].tensor = shape_only(*output.impl()).leak();
     return;
   }
-  node.slots()[slot] = {alias(*output.impl()).leak(), output.version()};
+  node.slots()[slot] = {alias(*output.impl()).leak(), version_of(*output.impl())};
 }
 
 Tensor unpack(const Node& node, const SavedTensor& slot, const char* what, std::size_t index) {
+  if (const TensorImpl* kept = slot.tensor;
+      kept && kept->storage && !node.extras && kept->storage->version == slot.version) [[likely]] {
+    __atomic_fetch_add(&slot.tensor->references, 1, __ATOMIC_RELAXED);
+    return Tensor::adopt(slot.tensor);
+  }
   const bool freed = node.released && (!slot.tensor || Segment::captured(node, slot));
   check<AutogradError>(
       !freed,

@@ -97,6 +97,7 @@ inline void* small_allocate(size_t bytes) {
   } else {
     detail::unpoison(block, sizeof(detail::FreeBlock));
     list.head = block->next;
+    __builtin_prefetch(list.head, 1);  // the next call reads its link and its user writes to it
     detail::add_relaxed(list.popped, 1);
     detail::poison(block, sizeof(detail::FreeBlock));
   }

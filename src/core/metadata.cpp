@@ -92,7 +92,11 @@ std::string Device::str() const {
 std::string IntList::str() const { return fmt::format("[{}]", fmt::join(begin(), end(), ", ")); }
 
 bool operator==(IntList a, IntList b) {
-  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin());
+  if (a.size() != b.size()) return false;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    if (a[i] != b[i]) return false;
+  }
+  return true;
 }
 
 void Dims::too_many() { fail<ShapeError>("tensors have at most {} dimensions", kMaxDims); }

@@ -101,6 +101,14 @@ Tensor shape_only(const TensorImpl& like);
 /// A new dense contiguous tensor like `like`, which is contiguous itself. The dispatcher's fast path.
 TensorImpl* new_contiguous_like(const TensorImpl& like);
 
+inline bool same_sizes(const TensorImpl& a, const TensorImpl& b) {
+  if (a.dim != b.dim) return false;
+  for (int d = 0; d < a.dim; ++d) {
+    if (a.sizes[d] != b.sizes[d]) return false;
+  }
+  return true;
+}
+
 /// True for a view whose elements got a new history, by an in-place write to another view of them,
 /// after it was taken.
 inline bool has_stale_history(const TensorImpl& impl) {

@@ -145,7 +145,8 @@ Tensor from_blob(void* data, IntList sizes, DType dtype, void (*deleter)(void*),
         },
         new Owner{deleter, context});
   } else {
-    storage = wrap_storage(data, bytes, kCPU, nullptr, nullptr);
+    // A storage with a context is not ours to write results into.
+    storage = wrap_storage(data, bytes, kCPU, nullptr, data);
   }
   auto* impl = new TensorImpl;
   impl->dtype = dtype;

@@ -1,6 +1,9 @@
 // From a call to a kernel.
 #pragma once
 
+#include <span>
+#include <string>
+
 #include "ops/op_ids.h"
 #include "ops/schema/call.h"
 #include "runtime/op_registry.h"
@@ -15,9 +18,9 @@ void dispatch(OpId id, std::initializer_list<const Tensor*> inputs, const void* 
 
 /// Elementwise ops take a shortcut where inputs are contiguous, of one shape and dtype.
 Tensor elementwise(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs);
-/// As above; `inputs[0]` is given up by the caller, so its memory holds the result if nobody else
-/// uses it.
-Tensor elementwise_reusing(OpId id, Tensor& first, std::initializer_list<const Tensor*> inputs,
+/// As above; `reused`, one of the inputs, is given up by the caller, so its memory holds the result
+/// if nobody else uses it. It is undefined then.
+Tensor elementwise_reusing(OpId id, Tensor& reused, std::initializer_list<const Tensor*> inputs,
                            const void* attrs);
 /// Writes the result back into `self`, inputs[0]. Throws where the result does not fit.
 void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs);
@@ -36,7 +39,7 @@ void count_write(const Tensor& written);
 /// How upper layers take part in a call. Set once by their owners.
 struct Hooks {
   /// Records a differentiable call on the tape.
-  void (*record)(const Call& call, Outputs& outputs) = nullptr;
+  void (*record)(const Call& call, std::span<Tensor> outputs) = nullptr;
   /// Gives `self` the history of `result`, whose elements it now holds; undefined for none.
   void (*rebase)(const Tensor& self, const Tensor& result) = nullptr;
   /// The operand that a recorded in-place call reads in place of the written tensor.

@@ -11,35 +11,41 @@ constexpr int kMaxInputs = 4;
 /// Larger problems take the general path, which splits them among threads.
 constexpr std::int64_t kSerialLimit = 16384;
 
-/// The loop to run directly, or null where the general path must decide: inputs that differ in
-/// shape, dtype, layout or device, ops whose result has another dtype, slow modes.
-ElementwiseLoop fast_loop(OpId id, std::initializer_list<const Tensor*> inputs) {
-  if (tl_mode & ~kFastModes) return nullptr;
-  const TensorImpl* first = inputs.begin()[0]->impl();
-  if (!first || !first->has(TensorImpl::kIsContiguous) || first->numel > kSerialLimit ||
-      !first->data) {
-    return nullptr;
-  }
-  std::uint8_t flags = first->flags;
-  for (std::size_t i = 1; i < inputs.size(); ++i) {
-    const TensorImpl* other = inputs.begin()[i]->impl();
-    if (!other || !other->has(TensorImpl::kIsContiguous) || other->dim != first->dim ||
-        other->dtype != first->dtype || other->device != first->device) {
-      return nullptr;
+/// A call as the fast path sees it. No loop where the general path must decide: inputs that differ
+/// in shape, dtype, layout or device, ops whose result has another dtype, slow modes.
+struct FastCall {
+  ElementwiseLoop loop = nullptr;
+  const TensorImpl* shape = nullptr;  ///< the input whose shape the result has
+  bool recording = false;
+};
+
+[[gnu::always_inline]] inline FastCall fast_call(OpId id,
+                                                 std::initializer_list<const Tensor*> inputs) {
+  const TensorImpl* shape = inputs.begin()[0]->impl();
+  if (tl_mode & ~kFastModes || !shape) return {};
+  const DType dtype = shape->dtype;
+  std::uint8_t any = 0, all = TensorImpl::kIsContiguous;
+  for (const Tensor* input : inputs) {
+    const TensorImpl* impl = input->impl();
+    if (!impl || !impl->data || impl->dtype != dtype || !impl->device.is_cpu()) return {};
+    any |= impl->flags;
+    all &= impl->flags;
+    // Numbers and other 0-d tensors go along with any shape.
+    if (shape->dim == 0) {
+      shape = impl;
+    } else if (impl->dim != 0 && !same_sizes(*impl, *shape)) {
+      return {};
     }
-    for (int d = 0; d < first->dim; ++d) {
-      if (other->sizes[d] != first->sizes[d]) return nullptr;
-    }
-    flags |= other->flags;
   }
-  // The general path complains about views of a tensor with another history by now.
-  if (flags & TensorImpl::kIsView) {
+  if (!all || any & TensorImpl::kInferenceTensor || shape->numel > kSerialLimit) return {};
+  if (any & TensorImpl::kIsView) {
+    // The general path complains about views of a tensor with another history by now.
     for (const Tensor* input : inputs) {
-      if (has_stale_history(*input->impl())) return nullptr;
+      if (has_stale_history(*input->impl())) return {};
     }
   }
-  if (!first->device.is_cpu() || flags & TensorImpl::kInferenceTensor) return nullptr;
-  return direct_loops[static_cast<int>(id)][static_cast<int>(first->dtype)];
+  return {direct_loops[static_cast<int>(id)][static_cast<int>(dtype)], shape,
+          any & TensorImpl::kRequiresGrad && !(tl_mode & kNoGrad)};
 }
 
 bool any_requires_grad(std::initializer_list<const Tensor*> inputs) {
@@ -48,28 +54,29 @@ bool any_requires_grad(std::initializer_list<const Tensor*> inputs) {
   return flags & TensorImpl::kRequiresGrad;
 }
 
-void run_loop(ElementwiseLoop loop, const TensorImpl& out,
-              std::initializer_list<const Tensor*> inputs, const void* attrs) {
+[[gnu::always_inline]] inline void run_loop(ElementwiseLoop loop, const TensorImpl& out,
+                                            std::initializer_list<const Tensor*> inputs,
+                                            const void* attrs) {
   char* pointers[kMaxInputs + 1];
   std::int64_t strides[kMaxInputs + 1];
+  const auto size = static_cast<std::int64_t>(size_of(out.dtype));
   pointers[0] = reinterpret_cast<char*>(out.data);
-  strides[0] = static_cast<std::int64_t>(size_of(out.dtype));
+  strides[0] = size;
   int place = 1;
   for (const Tensor* input : inputs) {
-    pointers[place] = reinterpret_cast<char*>(input->impl()->data);
-    strides[place++] = strides[0];
+    const TensorImpl& impl = *input->impl();
+    pointers[place] = reinterpret_cast<char*>(impl.data);
+    strides[place++] = impl.dim == out.dim ? size : 0;
   }
   loop(attrs, out.numel, pointers, strides);
 }
 
-[[gnu::noinline]] void record(OpId id, std::initializer_list<const Tensor*> inputs,
-                              const void* attrs, Tensor& output) {
-  if (!op(id).def.gradient->rule()) return;
-  Outputs outputs;
-  outputs.push_back(std::move(output));
-  const Call call{op(id), inputs.begin(), static_cast<std::uint32_t>(inputs.size()), attrs};
-  hooks.record(call, outputs);
-  output = std::move(outputs[0]);
+void record(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs,
+            Tensor& output) {
+  const Op& definition = op(id);
+  if (!definition.def.gradient->rule()) return;
+  const Call call{definition, inputs.begin(), static_cast<std::uint32_t>(inputs.size()), attrs};
+  hooks.record(call, {&output, 1});
 }
 
 // --- General path --------------------------------------------------------------------------------
@@ -148,12 +155,55 @@ bool overlaps(std::initializer_list<const Tensor*> inputs) {
   return false;
 }
 
-bool saves_input(const Op& op, int index) {
+/// True if recording keeps input `index`, given which inputs need a gradient (bit i: input i).
+bool saves_input(const Op& op, std::size_t index, std::uint32_t needed = ~0u) {
   for (const Save& save : op.def.saves) {
+    if (!(save.when & needed)) continue;
     if (save.kind == Save::Kind::input && save.index == index) return true;
     if (save.kind == Save::Kind::recomputed_output) return true;
   }
   return false;
+}
+
+/// True if only the caller's handle knows this tensor and only this tensor its storage: nobody can
+/// see the elements afterwards, a recorded history included, which would hold a reference.
+bool is_dead(const TensorImpl& impl) {
+  return impl.references == 1 && impl.storage && impl.storage->unique() &&
+         !impl.has(TensorImpl::kIsLeafVariable) && impl.data && !impl.storage->context;
+}
+
+/// True if recording the call would keep the elements of `reused`, which the result overwrites.
+bool needs_overwritten(const Op& op, const Tensor& reused,
+                       std::initializer_list<const Tensor*> inputs) {
+  std::uint32_t needed = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    needed |= std::uint32_t{inputs.begin()[i]->impl()->requires_grad()} << i;
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs.begin()[i]->is_same(reused) && saves_input(op, i, needed)) return true;
+  }
+  return false;
+}
+
+/// True if the result has the shape, layout and dtype of `reused`.
+bool result_fits(const Op& op, const TensorImpl& reused,
+                 std::initializer_list<const Tensor*> inputs) {
+  const ElementwiseTraits& traits = *op.def.elementwise;
+  if (traits.predicate || traits.mask_inputs > 0 || !traits.dtypes.contains(reused.dtype) ||
+      !reused.device.is_cpu() || !is_dense(reused)) {
+    return false;
+  }
+  for (const Tensor* input : inputs) {
+    const TensorImpl* impl = input->impl();
+    if (!impl || impl->dtype != reused.dtype || impl->device != reused.device ||
+        has_stale_history(*impl)) {
+      return false;
+    }
+    const bool same_layout =
+        same_sizes(*impl, reused) && impl->stride_list() == reused.stride_list();
+    if (impl->dim != 0 && !same_layout) return false;
+  }
+  return true;
 }
 
 /// The result of an in-place call, computed out of place from operands with the present history.
@@ -163,7 +213,7 @@ Tensor recorded_result(OpId id, std::initializer_list<const Tensor*> inputs, con
   bool keeps_values = false;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     p[i] = inputs.begin()[i];
-    keeps_values |= p[i]->is_same(self) && saves_input(op(id), static_cast<int>(i));
+    keeps_values |= p[i]->is_same(self) && saves_input(op(id), i);
   }
   const Tensor before = hooks.before_write(self, keeps_values);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -180,43 +230,42 @@ Tensor recorded_result(OpId id, std::initializer_list<const Tensor*> inputs, con
 }  // namespace
 
 Tensor elementwise(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs) {
-  const ElementwiseLoop loop = fast_loop(id, inputs);
-  if (!loop) [[unlikely]] return general(id, inputs, attrs);
-  Tensor out = Tensor::adopt(new_contiguous_like(*inputs.begin()[0]->impl()));
-  run_loop(loop, *out.impl(), inputs, attrs);
-  if (!(tl_mode & kNoGrad) && any_requires_grad(inputs)) record(id, inputs, attrs, out);
+  const FastCall fast = fast_call(id, inputs);
+  if (!fast.loop) [[unlikely]] return general(id, inputs, attrs);
+  Tensor out = Tensor::adopt(new_contiguous_like(*fast.shape));
+  run_loop(fast.loop, *out.impl(), inputs, attrs);
+  if (fast.recording) record(id, inputs, attrs, out);
   return out;
 }
 
-Tensor elementwise_reusing(OpId id, Tensor& first, std::initializer_list<const Tensor*> inputs,
+Tensor elementwise_reusing(OpId id, Tensor& reused, std::initializer_list<const Tensor*> inputs,
                            const void* attrs) {
-  // Only the caller's handle knows this tensor and only this tensor its storage: nobody can see
-  // the elements afterwards, a recorded history included, which would hold a reference.
-  TensorImpl* impl = first.impl();
-  const bool dead = impl && impl->references == 1 && impl->storage && impl->storage->unique() &&
-                    !impl->has(TensorImpl::kIsLeafVariable) && impl->data &&
-                    !impl->storage->context && is_dense(*impl) && !(tl_mode & ~kFastModes);
-  if (!dead) return elementwise(id, inputs, attrs);
+  TensorImpl* impl = reused.impl();
+  if (!impl || !is_dead(*impl) || tl_mode & ~kFastModes) return elementwise(id, inputs, attrs);
   const Op& definition = op(id);
-  const ElementwiseTraits& traits = *definition.def.elementwise;
-  const bool recording = !(tl_mode & kNoGrad) && any_requires_grad(inputs);
-  bool fits = !traits.predicate && traits.mask_inputs == 0 && traits.dtypes.contains(impl->dtype) &&
-              impl->device.is_cpu() && !(recording && saves_input(definition, 0));
-  for (const Tensor* input : inputs) {
-    if (!input->defined()) return elementwise(id, inputs, attrs);
-    const TensorImpl& other = *input->impl();
-    fits &= other.dtype == impl->dtype && other.size_list() == impl->size_list() &&
-            other.stride_list() == impl->stride_list() && other.device == impl->device &&
-            !has_stale_history(other);
-  }
+  const FastCall fast = fast_call(id, inputs);
+  const bool fits =
+      fast.loop ? fast.shape->dim == impl->dim : result_fits(definition, *impl, inputs);
   if (!fits) return elementwise(id, inputs, attrs);
-  Tensor out = alias(*impl);
+  const bool recording =
+      !(tl_mode & kNoGrad) && any_requires_grad(inputs) && definition.def.gradient->rule();
+  if (recording && needs_overwritten(definition, reused, inputs))
+    return elementwise(id, inputs, attrs);
   const Call call{definition, inputs.begin(), static_cast<std::uint32_t>(inputs.size()), attrs};
-  const KernelArgs args{call, &out, 1};
-  const Implementation& kernel = implementations(id, DeviceType::cpu)[0];
-  kernel.run(args);
-  if (recording) record(id, inputs, attrs, out);
-  return out;
+  if (fast.loop) {
+    run_loop(fast.loop, *impl, inputs, attrs);
+  } else {
+    implementations(id, DeviceType::cpu)[0].run(KernelArgs{call, &reused, 1});
+  }
+  if (recording) {
+    hooks.record(call, {&reused, 1});
+  } else if (impl->node) {
+    autograd::release(std::exchange(impl->node, nullptr));
+    impl->output_index = 0;
+    impl->set(TensorImpl::kRequiresGrad, false);
+  }
+  impl->flags &= ~(TensorImpl::kIsView | TensorImpl::kWrappedNumber);
+  return std::move(reused);
 }
 
 void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs,
@@ -229,8 +278,9 @@ void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs,
   check<ValueError>(defined, "{}_: an input is an undefined tensor", op(id).name);
   const bool recording = !(tl_mode & kNoGrad) && any_requires_grad(inputs);
   if (!recording && !overlaps(inputs)) {
-    if (const ElementwiseLoop loop = fast_loop(id, inputs)) {
-      run_loop(loop, *self.impl(), inputs, attrs);
+    const FastCall fast = fast_call(id, inputs);
+    if (fast.loop && fast.shape->dim == self.impl()->dim) {
+      run_loop(fast.loop, *self.impl(), inputs, attrs);
       count_write(self);
       return;
     }
@@ -269,9 +319,13 @@ Tensor wrapped_number(Scalar value, const Tensor& partner) {
         (dtype == kInt64 && kIntegralTypes.contains(wanted)) || dtype == kBool;
     if (keeps_value && kComputeTypes.contains(wanted)) dtype = wanted;
   }
-  Tensor number = new_tensor({}, dtype, kCPU);
+  Tensor number = Tensor::adopt(new TensorImpl);
   TensorImpl& impl = *number.impl();
-  impl.set(TensorImpl::kWrappedNumber);
+  impl.dtype = dtype;
+  impl.flags = TensorImpl::kIsContiguous | TensorImpl::kWrappedNumber;
+  impl.numel = 1;
+  impl.storage = allocate_storage(size_of(dtype), kCPU);
+  impl.data = static_cast<std::byte*>(impl.storage->data);
   switch (dtype) {
     case kFloat32: *impl.typed<float>() = static_cast<float>(value.to_double()); break;
     case kFloat64: *impl.typed<double>() = value.to_double(); break;

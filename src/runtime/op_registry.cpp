@@ -1,7 +1,6 @@
 #include "runtime/op_registry.h"
 
 #include <algorithm>
-#include <atomic>
 #include <memory>
 #include <mutex>
 
@@ -10,11 +9,12 @@ namespace facula {
 ElementwiseLoop elementwise_loops[static_cast<int>(OpId::count)][kDTypeCount] = {};
 ElementwiseLoop direct_loops[static_cast<int>(OpId::count)][kDTypeCount] = {};
 
+std::atomic<bool> detail::initialized = false;
+Op* op_table = nullptr;
+
 namespace {
 
 constexpr int kOpCount = static_cast<int>(OpId::count);
-
-std::atomic<bool> initialized = false;
 
 std::vector<Op>& table() {
   // Never destroyed: worker threads and static tensors may outlive the end of main.
@@ -54,6 +54,7 @@ void initialize() {
                        .output_slot = {}});
     plan_saves(table().back());
   }
+  op_table = table().data();
   register_backends();
   for (const Op& op : table()) {
     const ElementwiseTraits* traits = op.def.elementwise;
@@ -61,21 +62,14 @@ void initialize() {
     const int row = static_cast<int>(op.id);
     std::copy_n(elementwise_loops[row], kDTypeCount, direct_loops[row]);
   }
-  initialized.store(true, std::memory_order_release);
+  detail::initialized.store(true, std::memory_order_release);
 }
 
 }  // namespace
 
-void ensure_initialized() {
-  if (initialized.load(std::memory_order_acquire)) [[likely]]
-    return;
+void detail::initialize_once() {
   static std::once_flag once;
   std::call_once(once, initialize);
-}
-
-Op& op(OpId id) {
-  ensure_initialized();
-  return table()[static_cast<std::size_t>(id)];
 }
 
 Op* find_op(std::string_view name) {

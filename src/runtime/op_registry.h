@@ -1,6 +1,7 @@
 // The table of ops, and their implementations on each device.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,8 +43,23 @@ struct Implementation {
 using ElementwiseLoop = void (*)(const void* attrs, std::int64_t n, char* const* pointers,
                                  const std::int64_t* strides);
 
+namespace detail {
+extern std::atomic<bool> initialized;
+void initialize_once();
+}  // namespace detail
+extern Op* op_table;
+
+/// Fills the tables if that has not happened yet.
+inline void ensure_initialized() {
+  if (!detail::initialized.load(std::memory_order_acquire)) [[unlikely]]
+    detail::initialize_once();
+}
+
 /// The table of all primitive ops, complete after the first use.
-Op& op(OpId id);
+inline Op& op(OpId id) {
+  ensure_initialized();
+  return op_table[static_cast<std::size_t>(id)];
+}
 /// Null if there is no such primitive.
 Op* find_op(std::string_view name);
 
@@ -59,9 +75,6 @@ void register_implementation(OpId id, DeviceType device, Implementation implemen
 
 /// Adds every backend that was linked in. Defined by the composition root of the library.
 void register_backends();
-
-/// Fills the tables if that has not happened yet.
-void ensure_initialized();
 
 // Interface of the generated registration.
 namespace ops {

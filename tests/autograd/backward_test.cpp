@@ -223,6 +223,22 @@ TEST(Grad, CreateGraphInBackward) {
   x.set_grad({});  // the gradient's graph refers to x: cut the circle
 }
 
+TEST(Backward, NeverWritesOverGradientsThatSomebodySees) {
+  const Tensor x = leaf({1, 2});
+  const Tensor y = x * 2;
+  y.retain_grad();
+  const Tensor z = y.exp();
+  Tensor seen;
+  autograd::register_hook(z, [&](const Tensor& gradient) { return seen = gradient, Tensor(); });
+  const Tensor seed = tensor({1, 3});
+  (z * 5).backward(seed);
+  expect_values(seed, {1, 3});
+  expect_values(seen, {5, 15});
+  const Tensor expected = z.detach() * tensor({5, 15});
+  expect_equal(y.grad(), expected);
+  expect_equal(x.grad(), expected * 2);
+}
+
 TEST(Leaves, RequiresGradRules) {
   EXPECT_ERROR(AutogradError, "int64", tensor(1).requires_grad_());
   const Tensor x = leaf({1});

@@ -249,6 +249,52 @@ TEST(Reuse, OfDeadTemporaries) {
   expect_equal(y, (x + 1) * x);
 }
 
+TEST(Reuse, BesideNumbersAndScalarTensors) {
+  const Tensor x = rand({10, 100});
+  for (const Tensor& start : {x, x.t(), rand({2, 3, 4, 5}).contiguous(kChannelsLast)}) {
+    Tensor y = start + 1;
+    const void* memory = y.raw_data();
+    y = std::move(y) * 2;
+    y = 3 - std::move(y);
+    y = std::move(y).mul(tensor(0.5));
+    y = std::move(y).add(2);
+    EXPECT_EQ(y.raw_data(), memory);
+    expect_equal(y, (3 - (start + 1) * 2) * 0.5 + 2);
+  }
+  Tensor number = tensor(2.0) * 1;
+  EXPECT_EQ((std::move(number) * x).sizes(), x.sizes()) << "a 0-d operand cannot hold the result";
+  Tensor integers = tensor({1, 2}, {2}).to(kInt64);
+  EXPECT_EQ((std::move(integers) * 0.5).dtype(), kFloat32);
+}
+
+TEST(Reuse, WhileRecording) {
+  const Tensor x = rand({100}).requires_grad_(), w = rand({100});
+  Tensor y = x * w;
+  const void* memory = y.raw_data();
+  y = tanh(std::move(y) * 2 + w);
+  EXPECT_EQ(y.raw_data(), memory);
+  y = std::move(y) * w;  // w needs no gradient, but tanh keeps its output
+  EXPECT_NE(y.raw_data(), memory);
+  y.sum().backward();
+  const Tensor t = tanh(x.detach() * w * 2 + w);
+  EXPECT_LT((x.grad() - (1 - t * t) * w * w * 2).abs().amax().item<float>(), 1e-5f);
+
+  Tensor squared = x * 1;
+  squared = mul(std::move(squared), squared);  // both operands are needed and are one handle
+  x.set_grad(Tensor());
+  squared.sum().backward();
+  EXPECT_LT((x.grad() - x.detach() * 2).abs().amax().item<float>(), 1e-5f);
+}
+
+TEST(Reuse, WithoutRecordingEndsTheHistory) {
+  const Tensor x = rand({100}).requires_grad_();
+  Tensor y = x + 1;
+  const NoGradGuard no_grad;
+  y = std::move(y) * 2;
+  EXPECT_FALSE(y.requires_grad());
+  EXPECT_TRUE(y.is_leaf());
+}
+
 TEST(Reuse, NeverOfWhatSomebodySees) {
   const Tensor x = ones({1000});
   Tensor y = x + 1;
@@ -260,6 +306,8 @@ TEST(Reuse, NeverOfWhatSomebodySees) {
   float values[2] = {1, 2};
   Tensor blob = from_blob(values, {2}, kFloat32);
   EXPECT_EQ((std::move(blob) * 2).sum().item<float>(), 6);
+  blob = from_blob(values, {2}, kFloat32);
+  EXPECT_EQ((std::move(blob) * ones({2})).sum().item<float>(), 3);
   EXPECT_EQ(values[0], 1) << "the caller's memory is the caller's";
 }
 

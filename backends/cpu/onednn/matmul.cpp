@@ -3,6 +3,7 @@
 #include "backends/cpu/matmul.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "backends/cpu/onednn/library.h"
 #include "backends/cpu/registration.h"
@@ -13,9 +14,25 @@ namespace {
 
 using dnnl::memory;
 
-/// Multiplications per slice: long enough that packing the other operand again does not matter.
+/// Multiplications that are worth a slice of their own, about 40 microseconds.
 constexpr std::int64_t kSliceWork = 2 << 20;
-constexpr std::int64_t kGranule = 48;
+/// Every slice packs the other operand again.
+constexpr std::int64_t kMostSlices = 16;
+/// The least rows and columns of a slice that run at full speed, and what they are multiples of.
+constexpr std::int64_t kLeastRows = 32, kRowGranule = 8;
+constexpr std::int64_t kLeastColumns = 128, kColumnGranule = 16;
+
+/// A power of two of slices, so that two or four threads get equal shares: with 11 slices, one of
+/// two threads would work for 6.
+MatmulCut cut_of(const MatmulProblem& p) {
+  const bool by_rows = 2 * p.m >= p.n;
+  const std::int64_t extent = by_rows ? p.m : p.n;
+  const std::int64_t wanted = std::min({p.m * p.n * p.k / kSliceWork,
+                                        extent / (by_rows ? kLeastRows : kLeastColumns),
+                                        kMostSlices});
+  const auto slices = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(wanted)));
+  return {by_rows, extent, slices, by_rows ? kRowGranule : kColumnGranule};
+}
 
 onednn::Kernel create(const MatmulProblem& p, std::int64_t m, std::int64_t n) {
   const auto type = memory::data_type::f32;
@@ -52,8 +69,7 @@ Refusal refuse(const KernelArgs& args) {
 
 void run(const KernelArgs& args) {
   const MatmulProblem p = matmul_problem(args);
-  const bool by_rows = p.m >= p.n;
-  const MatmulCut cut(by_rows, by_rows ? p.m : p.n, p.m * p.n * p.k / kSliceWork, kGranule);
+  const MatmulCut cut = cut_of(p);
   base::parallel_for(p.batch * cut.pieces, [&](std::int64_t slice) {
     const std::int64_t b = slice / cut.pieces, begin = slice % cut.pieces * cut.step;
     const std::int64_t length = std::min(cut.step, (cut.by_rows ? p.m : p.n) - begin);

@@ -71,9 +71,8 @@ class Tiles {
 
   /// Both matrices are read along their rows: nothing is packed or transposed.
   void run_dots() const {
-    constexpr std::int64_t kGranule = 12;
     const bool by_rows = p_.m >= p_.n;
-    const MatmulCut cut(by_rows, by_rows ? p_.m : p_.n, work() / kSliceWork, kGranule);
+    const MatmulCut cut(by_rows, by_rows ? p_.m : p_.n, work() / kSliceWork, by_rows ? 12 : 8);
     for_blocks(cut, [&](std::int64_t b, std::int64_t i, std::int64_t m, std::int64_t j,
                         std::int64_t n) {
       for (std::int64_t k = 0; k < p_.k; k += kDepthOfDots) {

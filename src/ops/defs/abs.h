@@ -21,7 +21,7 @@ OpDef define_abs() {
   return elementwise<scalar::abs_functor>({
       .signature = "abs(Tensor self) -> Tensor",
       .doc = "Absolute value.  self: [*] -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, g.grad() * sign(g.input(0))); },
+      .gradient = [](GradientContext& g) { g.set(0, g.take_grad() * sign(g.input(0))); },
       .saves = {input(0)},
       .autocast = Autocast::promote,
       .samples = [](Samples& s) { s.unary(); },

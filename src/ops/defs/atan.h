@@ -24,7 +24,7 @@ OpDef define_atan() {
       .gradient =
           [](GradientContext& g) {
             const Tensor self = g.input(0);
-            g.set(0, g.grad() / (self * self + 1));
+            g.set(0, g.take_grad() / (self * self + 1));
           },
       .saves = {input(0)},
       .autocast = Autocast::promote,

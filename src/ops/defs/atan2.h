@@ -30,7 +30,7 @@ OpDef define_atan2() {
       .gradient =
           [](GradientContext& g) {
             const Tensor self = g.input(0), other = g.input(1);
-            const Tensor scaled = g.grad() / (self * self + other * other);
+            const Tensor scaled = g.take_grad() / (self * self + other * other);
             if (g.needs(0)) g.set(0, scaled * other);
             if (g.needs(1)) g.set(1, neg(scaled * self));
           },

@@ -27,7 +27,7 @@ OpDef define_clamp() {
       .gradient =
           [](GradientContext& g) {
             const auto& a = g.attrs<ops::clamp_attrs>();
-            g.set(0, clamp_backward(g.grad(), g.input(0), a.min, a.max));
+            g.set(0, clamp_backward(g.take_grad(), g.input(0), a.min, a.max));
           },
       .saves = {input(0)},
       .autocast = Autocast::promote,

@@ -21,7 +21,7 @@ OpDef define_cos() {
   return elementwise<scalar::cos_functor>({
       .signature = "cos(Tensor self) -> Tensor",
       .doc = "Cosine of self in radians.  self: [*] floating -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, neg(g.grad() * sin(g.input(0)))); },
+      .gradient = [](GradientContext& g) { g.set(0, neg(g.take_grad() * sin(g.input(0)))); },
       .saves = {input(0)},
       .autocast = Autocast::promote,
       .samples = [](Samples& s) { s.unary(); },

@@ -21,7 +21,7 @@ OpDef define_cosh() {
   return elementwise<scalar::cosh_functor>({
       .signature = "cosh(Tensor self) -> Tensor",
       .doc = "Hyperbolic cosine.  self: [*] floating -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, g.grad() * sinh(g.input(0))); },
+      .gradient = [](GradientContext& g) { g.set(0, g.take_grad() * sinh(g.input(0))); },
       .saves = {input(0)},
       .autocast = Autocast::full,
       .samples = [](Samples& s) { s.unary(); },

@@ -23,8 +23,8 @@ OpDef define_div() {
       .doc = "self / other; integers are converted to floating point.  self, other: [*] -> [*].",
       .gradient = [](GradientContext& g) {
         const Tensor other = g.input(1);
-        if (g.needs(0)) g.set(0, g.grad() / other);
         if (g.needs(1)) g.set(1, neg(g.grad() * g.input(0) / (other * other)));
+        if (g.needs(0)) g.set(0, g.take_grad() / other);
       },
       .saves = {input(0).for_grad_of(1), input(1)},
       .autocast = Autocast::promote,

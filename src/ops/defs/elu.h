@@ -25,7 +25,7 @@ OpDef define_elu() {
       .gradient =
           [](GradientContext& g) {
             const auto& a = g.attrs<ops::elu_attrs>();
-            g.set(0, elu_backward(g.grad(), g.input(0), a.alpha, a.scale, a.input_scale));
+            g.set(0, elu_backward(g.take_grad(), g.input(0), a.alpha, a.scale, a.input_scale));
           },
       .saves = {input(0)},
       .autocast = Autocast::promote,

@@ -24,7 +24,7 @@ OpDef define_erf() {
       .gradient =
           [](GradientContext& g) {
             const Tensor self = g.input(0);
-            g.set(0, g.grad() * exp(neg(self * self)) * 1.1283791670955126);
+            g.set(0, g.take_grad() * exp(neg(self * self)) * 1.1283791670955126);
           },
       .saves = {input(0)},
       .autocast = Autocast::promote,

@@ -21,7 +21,7 @@ OpDef define_exp() {
   return elementwise<scalar::exp_functor>({
       .signature = "exp(Tensor self) -> Tensor",
       .doc = "e to the power of self.  self: [*] floating -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, g.grad() * g.output(0)); },
+      .gradient = [](GradientContext& g) { g.set(0, g.take_grad() * g.output(0)); },
       .saves = {output(0)},
       .autocast = Autocast::full,
       .samples = [](Samples& s) { s.unary(); },

@@ -21,7 +21,8 @@ OpDef define_exp2() {
   return elementwise<scalar::exp2_functor>({
       .signature = "exp2(Tensor self) -> Tensor",
       .doc = "2 to the power of self.  self: [*] floating -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, g.grad() * g.output(0) * 0.6931471805599453); },
+      .gradient =
+          [](GradientContext& g) { g.set(0, g.take_grad() * g.output(0) * 0.6931471805599453); },
       .saves = {output(0)},
       .autocast = Autocast::full,
       .samples = [](Samples& s) { s.unary(); },

@@ -21,7 +21,7 @@ OpDef define_expm1() {
   return elementwise<scalar::expm1_functor>({
       .signature = "expm1(Tensor self) -> Tensor",
       .doc = "exp(self) - 1, accurate near 0.  self: [*] floating -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, g.grad() * (g.output(0) + 1)); },
+      .gradient = [](GradientContext& g) { g.set(0, g.take_grad() * (g.output(0) + 1)); },
       .saves = {output(0)},
       .autocast = Autocast::full,
       .samples = [](Samples& s) { s.unary(); },

@@ -22,7 +22,8 @@ OpDef define_gelu_erf() {
       .signature = "gelu_erf(Tensor self) -> Tensor",
       .doc = "self * Phi(self), Phi the standard normal distribution function: gelu without "
              "approximation.  self: [*] floating -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, gelu_erf_backward(g.grad(), g.input(0))); },
+      .gradient =
+          [](GradientContext& g) { g.set(0, gelu_erf_backward(g.take_grad(), g.input(0))); },
       .saves = {input(0)},
       .autocast = Autocast::promote,
       .samples = [](Samples& s) { s.unary(); },

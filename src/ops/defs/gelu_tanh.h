@@ -23,7 +23,8 @@ OpDef define_gelu_tanh() {
       .signature = "gelu_tanh(Tensor self) -> Tensor",
       .doc = "self * (1 + tanh(sqrt(2 / pi) * (self + 0.044715 self^3))) / 2: gelu with "
              "approximate='tanh' (Hendrycks & Gimpel 2016).  self: [*] floating -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, gelu_tanh_backward(g.grad(), g.input(0))); },
+      .gradient =
+          [](GradientContext& g) { g.set(0, gelu_tanh_backward(g.take_grad(), g.input(0))); },
       .saves = {input(0)},
       .autocast = Autocast::promote,
       .samples = [](Samples& s) { s.unary(); },

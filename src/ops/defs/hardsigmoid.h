@@ -21,7 +21,8 @@ OpDef define_hardsigmoid() {
   return elementwise<scalar::hardsigmoid_functor>({
       .signature = "hardsigmoid(Tensor self) -> Tensor",
       .doc = "min(max(self + 3, 0), 6) / 6.  self: [*] floating -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, hardsigmoid_backward(g.grad(), g.input(0))); },
+      .gradient =
+          [](GradientContext& g) { g.set(0, hardsigmoid_backward(g.take_grad(), g.input(0))); },
       .saves = {input(0)},
       .autocast = Autocast::promote,
       .samples = [](Samples& s) { s.unary(-5, 5); },

@@ -21,7 +21,8 @@ OpDef define_hardswish() {
   return elementwise<scalar::hardswish_functor>({
       .signature = "hardswish(Tensor self) -> Tensor",
       .doc = "self * min(max(self + 3, 0), 6) / 6.  self: [*] floating -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, hardswish_backward(g.grad(), g.input(0))); },
+      .gradient =
+          [](GradientContext& g) { g.set(0, hardswish_backward(g.take_grad(), g.input(0))); },
       .saves = {input(0)},
       .autocast = Autocast::promote,
       .samples = [](Samples& s) { s.unary(-5, 5); },

@@ -25,7 +25,7 @@ OpDef define_hardtanh() {
       .gradient =
           [](GradientContext& g) {
             const auto& a = g.attrs<ops::hardtanh_attrs>();
-            g.set(0, hardtanh_backward(g.grad(), g.input(0), a.min_val, a.max_val));
+            g.set(0, hardtanh_backward(g.take_grad(), g.input(0), a.min_val, a.max_val));
           },
       .saves = {input(0)},
       .autocast = Autocast::promote,

@@ -23,7 +23,7 @@ OpDef define_leaky_relu() {
       .doc = "self where positive, else negative_slope * self.  self: [*] floating -> [*].",
       .gradient =
           [](GradientContext& g) {
-            g.set(0, leaky_relu_backward(g.grad(), g.input(0),
+            g.set(0, leaky_relu_backward(g.take_grad(), g.input(0),
                                          g.attrs<ops::leaky_relu_attrs>().negative_slope));
           },
       .saves = {input(0)},

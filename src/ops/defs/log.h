@@ -21,7 +21,7 @@ OpDef define_log() {
   return elementwise<scalar::log_functor>({
       .signature = "log(Tensor self) -> Tensor",
       .doc = "Natural logarithm; -inf at 0, NaN below.  self: [*] floating -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, g.grad() / g.input(0)); },
+      .gradient = [](GradientContext& g) { g.set(0, g.take_grad() / g.input(0)); },
       .saves = {input(0)},
       .autocast = Autocast::full,
       .samples = [](Samples& s) { s.unary(0.1, 5); },

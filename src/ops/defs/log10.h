@@ -21,7 +21,8 @@ OpDef define_log10() {
   return elementwise<scalar::log10_functor>({
       .signature = "log10(Tensor self) -> Tensor",
       .doc = "Logarithm to base 10.  self: [*] floating -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, g.grad() / (g.input(0) * 2.302585092994046)); },
+      .gradient =
+          [](GradientContext& g) { g.set(0, g.take_grad() / (g.input(0) * 2.302585092994046)); },
       .saves = {input(0)},
       .autocast = Autocast::full,
       .samples = [](Samples& s) { s.unary(0.1, 5); },

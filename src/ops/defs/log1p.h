@@ -21,7 +21,7 @@ OpDef define_log1p() {
   return elementwise<scalar::log1p_functor>({
       .signature = "log1p(Tensor self) -> Tensor",
       .doc = "log(1 + self), accurate near 0.  self: [*] floating -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, g.grad() / (g.input(0) + 1)); },
+      .gradient = [](GradientContext& g) { g.set(0, g.take_grad() / (g.input(0) + 1)); },
       .saves = {input(0)},
       .autocast = Autocast::full,
       .samples = [](Samples& s) { s.unary(-0.8, 5); },

@@ -22,7 +22,7 @@ OpDef define_log2() {
       .signature = "log2(Tensor self) -> Tensor",
       .doc = "Logarithm to base 2.  self: [*] floating -> [*].",
       .gradient =
-          [](GradientContext& g) { g.set(0, g.grad() / (g.input(0) * 0.6931471805599453)); },
+          [](GradientContext& g) { g.set(0, g.take_grad() / (g.input(0) * 0.6931471805599453)); },
       .saves = {input(0)},
       .autocast = Autocast::full,
       .samples = [](Samples& s) { s.unary(0.1, 5); },

@@ -21,7 +21,7 @@ OpDef define_neg() {
   return elementwise<scalar::neg_functor>({
       .signature = "neg(Tensor self) -> Tensor",
       .doc = "-self.  self: [*] -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, neg(g.grad())); },
+      .gradient = [](GradientContext& g) { g.set(0, neg(g.take_grad())); },
       .saves = kSavesNothing,
       .autocast = Autocast::promote,
       .samples = [](Samples& s) { s.unary(); },

@@ -24,7 +24,7 @@ OpDef define_reciprocal() {
       .gradient =
           [](GradientContext& g) {
             const Tensor output = g.output(0);
-            g.set(0, neg(g.grad() * output * output));
+            g.set(0, neg(g.take_grad() * output * output));
           },
       .saves = {output(0)},
       .autocast = Autocast::full,

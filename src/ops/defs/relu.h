@@ -21,7 +21,7 @@ OpDef define_relu() {
   return elementwise<scalar::relu_functor>({
       .signature = "relu(Tensor self) -> Tensor",
       .doc = "max(self, 0).  self: [*] -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, relu_backward(g.grad(), g.output(0))); },
+      .gradient = [](GradientContext& g) { g.set(0, relu_backward(g.take_grad(), g.output(0))); },
       .saves = {output(0)},
       .autocast = Autocast::promote,
       .samples = [](Samples& s) { s.unary(); },

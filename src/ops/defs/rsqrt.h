@@ -24,7 +24,7 @@ OpDef define_rsqrt() {
       .gradient =
           [](GradientContext& g) {
             const Tensor output = g.output(0);
-            g.set(0, g.grad() * output * output * output * -0.5);
+            g.set(0, g.take_grad() * output * output * output * -0.5);
           },
       .saves = {output(0)},
       .autocast = Autocast::full,

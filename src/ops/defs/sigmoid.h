@@ -21,7 +21,8 @@ OpDef define_sigmoid() {
   return elementwise<scalar::sigmoid_functor>({
       .signature = "sigmoid(Tensor self) -> Tensor",
       .doc = "1 / (1 + exp(-self)), accurate in both tails.  self: [*] floating -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, sigmoid_backward(g.grad(), g.output(0))); },
+      .gradient =
+          [](GradientContext& g) { g.set(0, sigmoid_backward(g.take_grad(), g.output(0))); },
       .saves = {output(0)},
       .autocast = Autocast::promote,
       .samples = [](Samples& s) { s.unary(); },

@@ -21,7 +21,7 @@ OpDef define_silu() {
   return elementwise<scalar::silu_functor>({
       .signature = "silu(Tensor self) -> Tensor",
       .doc = "self * sigmoid(self).  self: [*] floating -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, silu_backward(g.grad(), g.input(0))); },
+      .gradient = [](GradientContext& g) { g.set(0, silu_backward(g.take_grad(), g.input(0))); },
       .saves = {input(0)},
       .autocast = Autocast::promote,
       .samples = [](Samples& s) { s.unary(); },

@@ -21,7 +21,7 @@ OpDef define_sin() {
   return elementwise<scalar::sin_functor>({
       .signature = "sin(Tensor self) -> Tensor",
       .doc = "Sine of self in radians.  self: [*] floating -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, g.grad() * cos(g.input(0))); },
+      .gradient = [](GradientContext& g) { g.set(0, g.take_grad() * cos(g.input(0))); },
       .saves = {input(0)},
       .autocast = Autocast::promote,
       .samples = [](Samples& s) { s.unary(); },

@@ -21,7 +21,7 @@ OpDef define_sinh() {
   return elementwise<scalar::sinh_functor>({
       .signature = "sinh(Tensor self) -> Tensor",
       .doc = "Hyperbolic sine.  self: [*] floating -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, g.grad() * cosh(g.input(0))); },
+      .gradient = [](GradientContext& g) { g.set(0, g.take_grad() * cosh(g.input(0))); },
       .saves = {input(0)},
       .autocast = Autocast::full,
       .samples = [](Samples& s) { s.unary(); },

@@ -27,7 +27,7 @@ OpDef define_softplus() {
       .gradient =
           [](GradientContext& g) {
             const auto& a = g.attrs<ops::softplus_attrs>();
-            g.set(0, softplus_backward(g.grad(), g.input(0), a.beta, a.threshold));
+            g.set(0, softplus_backward(g.take_grad(), g.input(0), a.beta, a.threshold));
           },
       .saves = {input(0)},
       .autocast = Autocast::promote,

@@ -21,7 +21,7 @@ OpDef define_sqrt() {
   return elementwise<scalar::sqrt_functor>({
       .signature = "sqrt(Tensor self) -> Tensor",
       .doc = "Square root; NaN for negative values.  self: [*] floating -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, g.grad() / (g.output(0) * 2)); },
+      .gradient = [](GradientContext& g) { g.set(0, g.take_grad() / (g.output(0) * 2)); },
       .saves = {output(0)},
       .autocast = Autocast::promote,
       .samples = [](Samples& s) { s.unary(0.3, 4); },

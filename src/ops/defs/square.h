@@ -21,7 +21,7 @@ OpDef define_square() {
   return elementwise<scalar::square_functor>({
       .signature = "square(Tensor self) -> Tensor",
       .doc = "self * self.  self: [*] -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, g.grad() * g.input(0) * 2); },
+      .gradient = [](GradientContext& g) { g.set(0, g.take_grad() * g.input(0) * 2); },
       .saves = {input(0)},
       .autocast = Autocast::full,
       .samples = [](Samples& s) { s.unary(); },

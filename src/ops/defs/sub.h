@@ -23,7 +23,7 @@ OpDef define_sub() {
       .doc = "self - other with broadcasting and type promotion.  self, other: [*] -> [*].",
       .gradient = [](GradientContext& g) {
         if (g.needs(0)) g.set(0, g.grad());
-        if (g.needs(1)) g.set(1, neg(g.grad()));
+        if (g.needs(1)) g.set(1, neg(g.take_grad()));
       },
       .saves = kSavesNothing,
       .autocast = Autocast::promote,

@@ -24,7 +24,7 @@ OpDef define_tan() {
       .gradient =
           [](GradientContext& g) {
             const Tensor output = g.output(0);
-            g.set(0, g.grad() * (output * output + 1));
+            g.set(0, g.take_grad() * (output * output + 1));
           },
       .saves = {output(0)},
       .autocast = Autocast::full,

@@ -21,7 +21,7 @@ OpDef define_tanh() {
   return elementwise<scalar::tanh_functor>({
       .signature = "tanh(Tensor self) -> Tensor",
       .doc = "Hyperbolic tangent.  self: [*] floating -> [*].",
-      .gradient = [](GradientContext& g) { g.set(0, tanh_backward(g.grad(), g.output(0))); },
+      .gradient = [](GradientContext& g) { g.set(0, tanh_backward(g.take_grad(), g.output(0))); },
       .saves = {output(0)},
       .autocast = Autocast::promote,
       .samples = [](Samples& s) { s.unary(); },

@@ -83,6 +83,8 @@ class GradientContext {
 
   /// Gradient of the loss with respect to output `i`; undefined if that output was not used.
   const Tensor& grad(std::size_t i = 0) const { return output_gradients_[i]; }
+  /// The same for the last time a rule uses it: a result may take over its memory.
+  Tensor take_grad(std::size_t i = 0) { return std::move(output_gradients_[i]); }
   /// Saved input `i`, or its shape and dtype only if saved with `shape_of`. Throws AutogradError if
   /// it has been released or changed in place since.
   Tensor input(std::size_t i) const;

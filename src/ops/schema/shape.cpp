@@ -43,7 +43,7 @@ Dims normalize_dims(IntList dims, int rank, const char* op) {
   std::sort(result.begin(), result.end());
   check<ValueError>(std::adjacent_find(result.begin(), result.end()) == result.end(),
                     "{}: dimension list {} names a dimension twice", op, dims);
-  if (rank == 0) result.resize(0);
+  if (rank == 0) return {};  // a 0-d tensor accepts 0 and -1, but has no dimension
   return result;
 }
 

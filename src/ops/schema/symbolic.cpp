@@ -138,7 +138,7 @@ bool is_leaf(const Instruction& i) {
 /// `text` holds the operands, ready to be used in a larger expression.
 std::string instruction_source(const Instruction& i, const std::vector<std::string>& text) {
   if (i.op == SymbolicOp::constant) return constant_source(i.value);
-  if (i.op == SymbolicOp::input) return "x" + std::to_string(static_cast<int>(i.value));
+  if (i.op == SymbolicOp::input) return fmt::format("x{}", static_cast<int>(i.value));
   const Spelling how = spelling(i.op);
   if (how.infix) return text[i.args[0]] + " " + how.text + " " + text[i.args[1]];
   std::string call = std::string(how.text) + "(";
@@ -196,7 +196,7 @@ std::string SymbolicProgram::source() const {
     const Instruction& i = instructions_[n];
     std::string expression = instruction_source(i, text);
     if (!is_leaf(i) && uses[n] > 1) {
-      const std::string name = "t" + std::to_string(names++);
+      const std::string name = fmt::format("t{}", names++);
       statements += "const auto " + name + " = " + expression + ";\n";
       expression = name;
     } else if (spelling(i.op).infix) {
