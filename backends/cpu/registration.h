@@ -5,9 +5,10 @@
 
 namespace facula::cpu {
 
-/// Every backends/cpu/{winograd,ops,onednn,reference}/<stem>.cpp may define register_<stem>(), which
-/// calls add() for its implementations; a list of them is generated. Order within an op's list:
-/// Winograd convolution, other own kernels (ops), then libraries (onednn), then the double reference.
+/// Every file of backends/cpu/{winograd,ops,onednn,reference} may define functions
+/// register_<name>(), which call add() for implementations; a list of them is generated. Order
+/// within an op's list: Winograd convolution, other own kernels, then libraries, then the double
+/// reference.
 inline void add(OpId op, Implementation implementation) {
   register_implementation(op, DeviceType::cpu, implementation);
 }

@@ -5,9 +5,9 @@
 
 namespace facula::backends::cpu {
 
-/// Whether float32 convolutions may use Winograd's algorithm, which is two to three times as fast as
-/// adding up products directly. Its rounding errors, about 1e-6 of the largest result, are up to
-/// five times those of direct summation, and a NaN or infinity reaches all pixels of its tile of
+/// Whether float32 convolutions may use Winograd's algorithm, which is two to three times as fast
+/// as adding up products directly. Its rounding errors, about 1e-6 of the largest result, are up to
+/// five times those of direct summation, and a NaN or infinity reaches all pixels of its tiles of
 /// 4x4. On unless FACULA_WINOGRAD=0.
 FACULA_API bool winograd();
 /// Turns Winograd's algorithm on or off for all threads.

@@ -244,43 +244,51 @@ void transform_images(const Images<const float>& from, const Part& part, const T
   }
 }
 
+/// A tile of the output: its sums of products, and the part that lies in the image.
+struct OutputTile {
+  const float* sums;
+  std::int64_t position_stride;
+  float* pixels;
+  std::int64_t line, channels;  ///< from a pixel to the one below and to the next
+  int rows, columns;
+
+  OutputTile(const Transformed& from, const Part& part, const Images<float>& to, std::int64_t tile)
+      : sums(from.data + tile * from.tile_stride),
+        position_stride(from.position_stride),
+        line(to.w * to.channels),
+        channels(to.channels) {
+    const Corner corner(to, part.first_tile + tile);
+    pixels = to.data + (corner.image * to.h + corner.y) * line + corner.x * channels +
+             part.first_channel;
+    rows = static_cast<int>(to.h - corner.y < kTile ? to.h - corner.y : kTile);
+    columns = static_cast<int>(to.w - corner.x < kTile ? to.w - corner.x : kTile);
+  }
+};
+
 template <Target Kind>
-[[gnu::always_inline]] inline void output_tile(const float* sums, std::int64_t position_stride,
-                                               const float* bias, int lanes, float* corner,
-                                               std::int64_t line, std::int64_t channels, int rows,
-                                               int columns) {
-  constexpr bool kPartial = Kind == Target::lanes;
-  const Raw start = bias ? load<kPartial>(bias, lanes) : X::zero();
+[[gnu::always_inline]] inline void output_vector(const OutputTile& tile, const float* bias,
+                                                 std::int64_t c, int lanes) {
+  const Raw start = bias ? load<Kind == Target::lanes>(bias + c, lanes) : X::zero();
   transform<OutputTransform>(
-      [&](int i, int j)
-          FACULA_INLINED { return X::load(sums + (i * kPoints + j) * position_stride); },
+      [&](int i, int j) FACULA_INLINED {
+        return X::load(tile.sums + (i * kPoints + j) * tile.position_stride + c);
+      },
       [&](int i, int j, Raw value) FACULA_INLINED {
-        if (i >= rows || j >= columns) return;
-        store<Kind>(corner + i * line + j * channels, value + start, lanes);
+        if (i >= tile.rows || j >= tile.columns) return;
+        store<Kind>(tile.pixels + i * tile.line + j * tile.channels + c, value + start, lanes);
       });
 }
 
 template <Target Kind>
 void output_tiles(const Transformed& from, const float* bias, const Part& part,
                   const Images<float>& to) {
-  const std::int64_t line = to.w * to.channels;
   const float* own_bias = bias ? bias + part.first_channel : nullptr;
   for (std::int64_t t = 0; t < part.tiles; ++t) {
-    const Corner corner(to, part.first_tile + t);
-    const int rows = static_cast<int>(to.h - corner.y < kTile ? to.h - corner.y : kTile);
-    const int columns = static_cast<int>(to.w - corner.x < kTile ? to.w - corner.x : kTile);
-    float* pixels = to.data + (corner.image * to.h + corner.y) * line + corner.x * to.channels +
-                    part.first_channel;
-    const float* sums = from.data + t * from.tile_stride;
+    const OutputTile tile(from, part, to, t);
     std::int64_t c = 0;
-    for (; c + kWidth <= part.channels; c += kWidth) {
-      output_tile<Kind>(sums + c, from.position_stride, own_bias ? own_bias + c : nullptr, kWidth,
-                        pixels + c, line, to.channels, rows, columns);
-    }
+    for (; c + kWidth <= part.channels; c += kWidth) output_vector<Kind>(tile, own_bias, c, kWidth);
     if (c < part.channels) {
-      output_tile<Target::lanes>(sums + c, from.position_stride, own_bias ? own_bias + c : nullptr,
-                                 static_cast<int>(part.channels - c), pixels + c, line, to.channels,
-                                 rows, columns);
+      output_vector<Target::lanes>(tile, own_bias, c, static_cast<int>(part.channels - c));
     }
   }
 }

@@ -18,6 +18,7 @@ constexpr std::int64_t kStreamNumel = 4 << 20;
 
 /// How much a slice works on at a time.
 constexpr std::int64_t kTiles = 24, kChannels = 128, kOutputs = 128;
+static_assert(kChannels <= kMostChannels);
 
 /// Some channels and outputs of the weights with the outputs next to each other, as the kernel
 /// needs them. `buffer` has room for all of them.

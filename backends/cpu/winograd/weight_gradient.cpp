@@ -17,6 +17,7 @@ namespace {
 constexpr std::int64_t kChannels = 64;
 constexpr std::int64_t kOutputs = 128;
 constexpr std::int64_t kTilesAtATime = 32;
+static_assert(kChannels <= kMostChannels && kOutputs <= kMostChannels);
 /// Tiles are cut into parts only to make this many slices, each of at least so many tiles.
 constexpr std::int64_t kWantedSlices = 16;
 constexpr std::int64_t kFewestTiles = 64;
