@@ -161,7 +161,9 @@ template <int P, bool Upper, bool Lower>
 #pragma GCC unroll 16
     for (int p = 0; p < P; ++p) {
       Narrow::Raw x = Narrow::all(step.at(bases[p / 4], p % 4));
-      if (Upper && Lower) asm("" : "+x"(x));  // or it would be loaded twice
+#ifdef __x86_64__
+      if (Upper && Lower) asm("" : "+v"(x));  // or it would be loaded twice
+#endif
       if (Upper) upper[p] = Narrow::fma(x, row, upper[p]);
       if (Lower) lower[p] = Narrow::fma(x, row_above, lower[p]);
     }
