@@ -141,6 +141,80 @@ void panel_line(const ConvLine& line, std::int64_t lane) {
   }
 }
 
+/// Adds line k of the image to the upper results, the lower ones or both.
+template <int P, bool Upper, bool Lower>
+[[gnu::always_inline]] inline void add_image_line(const ConvLinePair& pair, std::int64_t k,
+                                                  std::int64_t pixel, Narrow::Raw (&upper)[P],
+                                                  Narrow::Raw (&lower)[P]) {
+  constexpr int kBases = (P + 3) / 4;
+  const PixelStep step(pair.step);
+  const std::int64_t kernel_row = pair.run * Narrow::kWidth;
+  const float* weights = pair.weights.data + k * kernel_row;
+  const float* bases[kBases];
+  for (int b = 0; b < kBases; ++b) {
+    bases[b] = pair.input + (pair.shift + k * pair.row_step + (pixel + 4 * b) * pair.step);
+    asm("" : "+r"(bases[b]));
+  }
+  for (std::int64_t e = 0; e < pair.run; ++e, weights += Narrow::kWidth) {
+    const Narrow::Raw row = Upper ? Narrow::load(weights) : Narrow::zero();
+    const Narrow::Raw row_above = Lower ? Narrow::load(weights - kernel_row) : Narrow::zero();
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p) {
+      Narrow::Raw x = Narrow::all(step.at(bases[p / 4], p % 4));
+#ifdef __x86_64__
+      if (Upper && Lower) asm("" : "+v"(x));  // or it would be loaded twice
+#endif
+      if (Upper) upper[p] = Narrow::fma(x, row, upper[p]);
+      if (Lower) lower[p] = Narrow::fma(x, row_above, lower[p]);
+    }
+#pragma GCC unroll 4
+    for (int b = 0; b < kBases; ++b) ++bases[b];
+  }
+}
+
+template <int P>
+void pair_tile(const ConvLinePair& pair, std::int64_t pixel) {
+  const int lanes = static_cast<int>(pair.weights.lanes);
+  Narrow::Raw upper[P], lower[P];
+  const Narrow::Raw start = pair.bias ? Narrow::load(pair.bias, lanes) : Narrow::zero();
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p) upper[p] = lower[p] = start;
+  const std::int64_t common = pair.next_first < pair.end ? pair.end : pair.next_first;
+  std::int64_t k = pair.first;
+  for (; k < pair.next_first && k < pair.end; ++k) {
+    add_image_line<P, true, false>(pair, k, pixel, upper, lower);
+  }
+  for (k = pair.next_first; k < common; ++k) {
+    add_image_line<P, true, true>(pair, k, pixel, upper, lower);
+  }
+  for (; k < pair.next_end; ++k) {
+    add_image_line<P, false, true>(pair, k, pixel, upper, lower);
+  }
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p) {
+    Narrow::store(pair.out + (pixel + p) * pair.out_step, upper[p], lanes);
+    Narrow::store(pair.next_out + (pixel + p) * pair.out_step, lower[p], lanes);
+  }
+}
+
+template <int P>
+void pair_tile_of(int pixels, const ConvLinePair& pair, std::int64_t pixel) {
+  if constexpr (P > 1) {
+    if (pixels < P) return pair_tile_of<P - 1>(pixels, pair, pixel);
+  }
+  pair_tile<P>(pair, pixel);
+}
+
+void store_pair(const ConvLinePair& pair) {
+  constexpr int kMost = kVectorRegisters == 32 ? 14 : 6;
+  std::int64_t tiles = (pair.pixels + kMost - 1) / kMost;
+  for (std::int64_t pixel = 0; tiles > 0; --tiles) {
+    const auto count = static_cast<int>((pair.pixels - pixel + tiles - 1) / tiles);
+    pair_tile_of<kMost>(count, pair, pixel);
+    pixel += count;
+  }
+}
+
 template <bool Add>
 void run_line(const ConvLine& line) {
   for (std::int64_t lane = 0; lane < line.weights.lanes;) {
@@ -237,7 +311,7 @@ void add_outer(const OuterSums& b) {
 
 }  // namespace
 
-extern const DirectConvLoops direct_conv_kernels = {panel_width, run_line<false>, run_line<true>,
-                                                    add_outer};
+extern const DirectConvLoops direct_conv_kernels = {panel_width,    run_line<false>, store_pair,
+                                                    Narrow::kWidth, run_line<true>,  add_outer};
 
 }  // namespace facula::cpu::FACULA_ISA

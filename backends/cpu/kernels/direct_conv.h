@@ -30,6 +30,24 @@ struct ConvLine {
   std::int64_t out_step;  ///< from one pixel's result to the next's
 };
 
+/// Two lines of results, one below the other, of at most pair_lanes lanes: neighbouring lines see
+/// the same lines of the image, so that each element loaded serves both. Line k of the image, at
+/// input + k * row_step, meets kernel row k for the upper result if first <= k < end, and kernel
+/// row k - 1 for the lower one if next_first <= k < next_end; first <= next_first and end <=
+/// next_end.
+struct ConvLinePair {
+  WeightPanels weights;
+  std::int64_t pixels, step;
+  std::int64_t run;  ///< elements of a window in a line, rows of the weights per kernel row
+  const float* input;
+  std::int64_t shift, row_step;
+  std::int64_t first, end, next_first, next_end;
+  const float* bias;  ///< per lane, or null
+  float* out;
+  float* next_out;
+  std::int64_t out_step;
+};
+
 /// sums[e][lane] += scalars[y][p * step + e] * vectors[y][p * vector_step + lane] over all rows y
 /// and pixels p. Gradients of weights, with a window's elements as one side and the gradient's
 /// channels as the other.
@@ -48,6 +66,8 @@ struct DirectConvLoops {
   std::int64_t (*panel_width)(std::int64_t lanes);
   /// Writes bias + result to out.
   void (*store_line)(const ConvLine& line);
+  void (*store_pair)(const ConvLinePair& pair);
+  std::int64_t pair_lanes;
   /// Adds the results to out, where those of neighbouring pixels may overlap. Touches as many
   /// elements as the panels have columns.
   void (*add_line)(const ConvLine& line);

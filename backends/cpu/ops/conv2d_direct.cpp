@@ -196,54 +196,111 @@ struct Segments {
   std::int64_t count = 0;
 };
 
-void forward(const KernelArgs& args, const ConvShape& s) {
-  const Images x(args.in(0), s.pad_w);
-  const IntList strides = args.in(1).strides();
-  const Tensor bias = args.has(2) ? args.in(2).contiguous() : Tensor();
-  const Target out(args.out());
-  const DirectConvLoops& loops = direct_conv_kernels();
-  const std::int64_t across = s.kw * s.c;
-  const PackedWeights weights(args.in(1).impl()->typed<float>(), {s.kh, strides[2]},
-                              {s.kw, strides[3]}, {s.c, strides[1]}, {1, 0}, {s.oc, strides[0]});
-  const std::int64_t taps = s.dilation_w == 1 ? 1 : s.kw;  // of a row that lie apart
-  Segments segments(s.kh * taps);
-  for (std::int64_t i = 0; i < s.kh; ++i) {
-    for (std::int64_t j = 0; j < taps; ++j) {
-      segments.add(i * s.dilation_h * x.line() + j * s.dilation_w * s.c, i * across + j * s.c);
-    }
-  }
-  const Cut cut(s.n, s.oh, s.multiplications_per_image());
-  cut.run([&](std::int64_t first, std::int64_t last, std::int64_t line, std::int64_t end) {
-    const std::int64_t top = std::max<std::int64_t>(0, line * s.stride_h - s.pad_h);
-    const std::int64_t bottom =
-        std::min(s.h, (end - 1) * s.stride_h - s.pad_h + (s.kh - 1) * s.dilation_h + 1);
-    const Scratch<float> copy(x.scratch(std::max<std::int64_t>(0, bottom - top)));
-    const Scratch<float> wide(out.channels_last() ? 0 : out.line());
-    for (std::int64_t n = first; n < last; ++n) {
-      const float* lines = x.read(n, top, bottom, copy.data());
-      for (std::int64_t y = line; y < end; ++y) {
-        const std::int64_t row = y * s.stride_h - s.pad_h;
-        std::int64_t above = 0, within = s.kh;  // rows of the kernel
-        while (above < s.kh && row + above * s.dilation_h < 0) ++above;
-        while (within > above && row + (within - 1) * s.dilation_h >= s.h) --within;
-        float* to = out.channels_last() ? out.at(n, y) : wide.data();
-        loops.store_line({.weights = weights.panels(),
-                          .pixels = s.ow,
-                          .step = s.stride_w * s.c,
-                          .segments = (within - above) * taps,
-                          .run = across / taps,
-                          .input = lines,
-                          .shift = (row - top) * x.line(),
-                          .offsets = segments.offsets.data() + above * taps,
-                          .first_row = segments.first_row.data() + above * taps,
-                          .bias = bias.defined() ? bias.impl()->typed<float>() : nullptr,
-                          .out = to,
-                          .out_step = s.oc});
-        if (!out.channels_last()) out.write(n, y, to);
+class Forward {
+ public:
+  Forward(const KernelArgs& args, const ConvShape& shape)
+      : s(shape),
+        x_(args.in(0), s.pad_w),
+        out_(args.out()),
+        bias_(args.has(2) ? args.in(2).contiguous() : Tensor()),
+        weights_(args.in(1).impl()->typed<float>(), {s.kh, args.in(1).strides()[2]},
+                 {s.kw, args.in(1).strides()[3]}, {s.c, args.in(1).strides()[1]}, {1, 0},
+                 {s.oc, args.in(1).strides()[0]}),
+        taps_(s.dilation_w == 1 ? 1 : s.kw),
+        run_(s.kw * s.c / taps_),
+        pairs_(s.oc <= loops_.pair_lanes && s.stride_h == 1 && s.dilation_h == 1 && taps_ == 1),
+        segments_(s.kh * taps_) {
+    for (std::int64_t i = 0; i < s.kh; ++i) {
+      for (std::int64_t j = 0; j < taps_; ++j) {
+        segments_.add(i * s.dilation_h * x_.line() + j * s.dilation_w * s.c, (i * s.kw + j) * s.c);
       }
     }
-  });
-}
+  }
+
+  void run() const {
+    const Cut cut(s.n, s.oh, s.multiplications_per_image());
+    cut.run([&](std::int64_t first, std::int64_t last, std::int64_t line, std::int64_t end) {
+      const std::int64_t top = std::max<std::int64_t>(0, first_row(line));
+      const std::int64_t bottom = std::min(s.h, first_row(end - 1) + (s.kh - 1) * s.dilation_h + 1);
+      const Scratch<float> copy(x_.scratch(std::max<std::int64_t>(0, bottom - top)));
+      const Scratch<float> wide(out_.channels_last() ? 0 : 2 * out_.line());
+      for (std::int64_t n = first; n < last; ++n) {
+        const float* lines = x_.read(n, top, bottom, copy.data());
+        for (std::int64_t y = line; y < end;) {
+          const std::int64_t count = pairs_ && y + 1 < end ? 2 : 1;
+          float* to = out_.channels_last() ? out_.at(n, y) : wide.data();
+          count == 2 ? pair(lines, top, y, to) : single(lines, top, y, to);
+          for (std::int64_t i = 0; i < count && !out_.channels_last(); ++i) {
+            out_.write(n, y + i, to + i * out_.line());
+          }
+          y += count;
+        }
+      }
+    });
+  }
+
+ private:
+  /// The image's line that the kernel's first row meets, maybe outside.
+  std::int64_t first_row(std::int64_t y) const { return y * s.stride_h - s.pad_h; }
+  const float* bias() const { return bias_.defined() ? bias_.impl()->typed<float>() : nullptr; }
+
+  /// The kernel's rows that lie within the image.
+  struct Rows {
+    std::int64_t begin, end;
+  };
+  Rows rows_within(std::int64_t y) const {
+    Rows rows{0, s.kh};
+    while (rows.begin < s.kh && first_row(y) + rows.begin * s.dilation_h < 0) ++rows.begin;
+    while (rows.end > rows.begin && first_row(y) + (rows.end - 1) * s.dilation_h >= s.h) --rows.end;
+    return rows;
+  }
+
+  void single(const float* lines, std::int64_t top, std::int64_t y, float* to) const {
+    const Rows rows = rows_within(y);
+    loops_.store_line({.weights = weights_.panels(),
+                       .pixels = s.ow,
+                       .step = s.stride_w * s.c,
+                       .segments = (rows.end - rows.begin) * taps_,
+                       .run = run_,
+                       .input = lines,
+                       .shift = (first_row(y) - top) * x_.line(),
+                       .offsets = segments_.offsets.data() + rows.begin * taps_,
+                       .first_row = segments_.first_row.data() + rows.begin * taps_,
+                       .bias = bias(),
+                       .out = to,
+                       .out_step = s.oc});
+  }
+
+  void pair(const float* lines, std::int64_t top, std::int64_t y, float* to) const {
+    const Rows rows = rows_within(y), next = rows_within(y + 1);
+    loops_.store_pair({.weights = weights_.panels(),
+                       .pixels = s.ow,
+                       .step = s.stride_w * s.c,
+                       .run = run_,
+                       .input = lines,
+                       .shift = (first_row(y) - top) * x_.line(),
+                       .row_step = x_.line(),
+                       .first = rows.begin,
+                       .end = rows.end,
+                       .next_first = next.begin + 1,
+                       .next_end = next.end + 1,
+                       .bias = bias(),
+                       .out = to,
+                       .next_out = to + out_.line(),
+                       .out_step = s.oc});
+  }
+
+  const ConvShape& s;
+  const DirectConvLoops& loops_ = direct_conv_kernels();
+  Images x_;
+  Target out_;
+  Tensor bias_;
+  PackedWeights weights_;
+  std::int64_t taps_;  ///< pieces of a row of the kernel that lie apart in the image
+  std::int64_t run_;   ///< elements of such a piece
+  bool pairs_;
+  Segments segments_;
+};
 
 /// A line of the input's gradient gets its share from every row of the kernel and the line of the
 /// gradient below it; the results of one pixel are those of all columns of its window.
@@ -426,7 +483,7 @@ void run(const KernelArgs& args) {
   if (run_if_empty(args, shape)) return;
   switch (conv_kind(args)) {
     case ConvKind::forward:
-      return forward(args, shape);
+      return Forward(args, shape).run();
     case ConvKind::backward_input:
       return backward_input(args, shape);
     case ConvKind::backward_weight:
