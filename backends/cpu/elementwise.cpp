@@ -19,6 +19,8 @@ namespace {
 constexpr int kMaxOperands = 5;
 /// Elements per slice: large enough to hide the cost of claiming one, small enough to balance.
 constexpr std::int64_t kSliceElements = 16384;
+/// The same for results that go to memory, which likes longer runs.
+constexpr std::int64_t kStreamedSliceElements = 131072;
 
 /// The iteration space after sorting and merging dimensions; innermost first, strides in bytes.
 struct Plan {
@@ -128,7 +130,7 @@ void finish_streaming() {}
 /// Runs n elements of one row piece by piece through a buffer in the nearest cache.
 void run_streaming(const Plan& plan, ElementwiseLoop loop, const void* attrs, std::int64_t n,
                    char* const* pointers) {
-  alignas(64) char buffer[4096];
+  alignas(64) char buffer[1024];
   const std::int64_t* strides = plan.strides[0];
   const std::int64_t most = static_cast<std::int64_t>(sizeof buffer) / strides[0];
   for (std::int64_t begin = 0; begin < n; begin += most) {
@@ -183,10 +185,10 @@ void run_strided_loop(ElementwiseLoop loop, const void* attrs, const Tensor& out
   if (numel == 0) return;
   Plan plan = make_plan(out, inputs);
   plan.streams = worth_streaming(plan, out);
-  const std::int64_t slices = (numel + kSliceElements - 1) / kSliceElements;
-  base::parallel_for(slices, [&](std::int64_t slice) {
-    const std::int64_t begin = slice * kSliceElements;
-    run_range(plan, loop, attrs, begin, std::min(begin + kSliceElements, numel));
+  const std::int64_t per_slice = plan.streams ? kStreamedSliceElements : kSliceElements;
+  base::parallel_for((numel + per_slice - 1) / per_slice, [&](std::int64_t slice) {
+    const std::int64_t begin = slice * per_slice;
+    run_range(plan, loop, attrs, begin, std::min(begin + per_slice, numel));
   });
 }
 

@@ -20,6 +20,8 @@ namespace {
 constexpr std::int64_t kSliceElements = 32768;
 /// Columns handled together when the kept dimension is the contiguous one.
 constexpr std::int64_t kColumnBlock = kMaxColumns;
+/// Rows a slice of columns may have even if they are long: fewer totals to join.
+constexpr std::int64_t kMostRows = 64;
 
 struct Axis {
   std::int64_t size;
@@ -192,7 +194,8 @@ class Reducer {
     const std::int64_t width = std::min(inner.size, kColumnBlock);
     const std::int64_t rows = reduced_.back().size;
     const std::int64_t repeats = count_ / rows;
-    const std::int64_t rows_per_cut = std::max<std::int64_t>(1, kSliceElements / width);
+    const std::int64_t rows_per_cut =
+        std::max({std::int64_t{1}, kSliceElements / width, std::min(kMostRows, rows / 16)});
     const std::int64_t cuts_per_repeat = (rows + rows_per_cut - 1) / rows_per_cut;
     const std::int64_t cuts = repeats * cuts_per_repeat;
     const auto bytes = static_cast<std::int64_t>(loops_.accumulator_bytes);

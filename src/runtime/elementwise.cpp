@@ -284,6 +284,13 @@ void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs,
       count_write(self);
       return;
     }
+    if (!(tl_mode & ~kFastModes) && result_fits(op(id), *self.impl(), inputs)) {
+      const Call call{op(id), inputs.begin(), static_cast<std::uint32_t>(inputs.size()), attrs};
+      Tensor out = self;
+      implementations(id, DeviceType::cpu)[0].run(KernelArgs{call, &out, 1});
+      count_write(self);
+      return;
+    }
   }
   Tensor result;
   if (recording) {

@@ -8,7 +8,7 @@
 namespace facula::cpu {
 
 /// Most columns that ReductionLoops::columns takes at once: their totals stay in the nearest cache.
-inline constexpr int kMaxColumns = 512;
+inline constexpr int kMaxColumns = 2048;
 
 struct ReductionLoops {
   std::size_t accumulator_bytes = 0;
