@@ -150,7 +150,9 @@ bool overlaps(std::initializer_list<const Tensor*> inputs) {
   const TensorImpl& self = *inputs.begin()[0]->impl();
   for (const Tensor* input : inputs) {
     const TensorImpl& other = *input->impl();
-    if (other.storage == self.storage && other.data != self.data) return true;
+    const bool same_elements = other.data == self.data && other.size_list() == self.size_list() &&
+                               other.stride_list() == self.stride_list();
+    if (other.storage == self.storage && !same_elements) return true;
   }
   return false;
 }

@@ -114,6 +114,16 @@ TEST(Views, KeepTheStorageAlive) {
   EXPECT_EQ(v.item<int>(), 3);
 }
 
+TEST(InPlaceOps, ReadAnElementOfTheWrittenTensorBeforeItChanges) {
+  for (const std::int64_t n : {4, 40'000}) {  // the direct loop, and the one on all threads
+    Tensor x = ones({n}) * 3;
+    x.mul_(x[0]);
+    EXPECT_EQ(x[0].item(), 9);
+    EXPECT_EQ(x[1].item(), 9);
+    EXPECT_EQ(x[n - 1].item(), 9);
+  }
+}
+
 TEST(Views, BasicIndexing) {
   const Tensor x = arange(24).view({2, 3, 4});
   expect_values(x[1][2], {20, 21, 22, 23});

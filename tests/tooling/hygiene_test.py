@@ -58,7 +58,7 @@ def check(root):
 
 LONG = 'int x;\n' * (MAX_LINES + 1)
 CASES = [
-    ({'src/a.cpp': '// fine\nread("/usr/share/x", root / "work/x", "${dir}/work/x");\n',
+    ({'src/a.cpp': '// fine\nread("/usr/share/x", root / "work/x", "${dir}/wo' 'rk/x");\n',
       'src/long.cpp': '// file-length: one table, useless in parts\n' + LONG}, None),
     ({'src/a.cpp': LONG}, 'the limit is'),
     ({'src/a.cpp': '// file-length:\n' + LONG}, 'the limit is'),

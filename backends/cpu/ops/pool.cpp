@@ -89,12 +89,6 @@ Tensor in_layout_of(const Tensor& tensor, const Tensor& like) {
   return tensor.detach().contiguous(like.suggest_memory_format());
 }
 
-PoolAxis axis_of(const Dims& kernel, const Dims& stride, const Dims& padding, const Dims& dilation,
-                 int dim) {
-  return {spatial(kernel, dim), spatial(stride.empty() ? kernel : stride, dim),
-          spatial(padding, dim), spatial(dilation, dim)};
-}
-
 /// Groups of images that make a slice.
 std::int64_t images_per_slice(const Images& images) {
   constexpr std::int64_t kSliceElements = 16384;
@@ -147,8 +141,8 @@ void max_forward(const KernelArgs& args) {
   check<ShapeError>(in.height * in.width <= INT32_MAX,
                     "max_pool2d: an image of {} x {} has more than 2^31 positions", in.height,
                     in.width);
-  const PoolAxis rows = axis_of(a.kernel_size, a.stride, a.padding, a.dilation, 0);
-  const PoolAxis columns = axis_of(a.kernel_size, a.stride, a.padding, a.dilation, 1);
+  const PoolAxis rows = pool_axis(a.kernel_size, a.stride, a.padding, a.dilation, 0);
+  const PoolAxis columns = pool_axis(a.kernel_size, a.stride, a.padding, a.dilation, 1);
   const T* x = input.impl()->typed<T>();
   T* y = args.out(0).impl()->typed<T>();
   auto* index = args.out(1).impl()->typed<std::int32_t>();
@@ -206,8 +200,8 @@ void average_forward(const KernelArgs& args) {
   const Images in(input), out(args.out());
   const T* x = input.impl()->typed<T>();
   T* y = args.out().impl()->typed<T>();
-  for_windows(in, out, axis_of(a.kernel_size, a.stride, a.padding, {1}, 0),
-              axis_of(a.kernel_size, a.stride, a.padding, {1}, 1),
+  for_windows(in, out, pool_axis(a.kernel_size, a.stride, a.padding, {1}, 0),
+              pool_axis(a.kernel_size, a.stride, a.padding, {1}, 1),
               [&](std::int64_t image, const PoolWindow& window, std::int64_t position,
                   std::int64_t padded) {
                 const std::int64_t inside = std::int64_t{window.rows} * window.columns;
@@ -226,8 +220,8 @@ void average_backward(const KernelArgs& args) {
   const T* g = grad.impl()->typed<T>();
   T* dx = result.impl()->typed<T>();
   std::fill_n(dx, result.numel(), T(0));
-  for_windows(in, out, axis_of(a.kernel_size, a.stride, a.padding, {1}, 0),
-              axis_of(a.kernel_size, a.stride, a.padding, {1}, 1),
+  for_windows(in, out, pool_axis(a.kernel_size, a.stride, a.padding, {1}, 0),
+              pool_axis(a.kernel_size, a.stride, a.padding, {1}, 1),
               [&](std::int64_t image, const PoolWindow& window, std::int64_t position,
                   std::int64_t padded) {
                 const std::int64_t inside = std::int64_t{window.rows} * window.columns;

@@ -16,12 +16,6 @@
 namespace facula::cpu {
 namespace {
 
-PoolAxis axis_of(const Dims& kernel, const Dims& stride, const Dims& padding, const Dims& dilation,
-                 int dim) {
-  return {spatial(kernel, dim), spatial(stride.empty() ? kernel : stride, dim),
-          spatial(padding, dim), spatial(dilation, dim)};
-}
-
 /// Planes [height, width] of an input and of the windows over it.
 struct Planes {
   Planes(const Tensor& input, const Tensor& windows, const PoolAxis& rows, const PoolAxis& columns)
@@ -73,8 +67,8 @@ struct Planes {
 void max_forward(const KernelArgs& args) {
   const auto& a = args.attrs<ops::max_pool2d_with_indices_attrs>();
   const Planes planes(args.in(0), args.out(),
-                      axis_of(a.kernel_size, a.stride, a.padding, a.dilation, 0),
-                      axis_of(a.kernel_size, a.stride, a.padding, a.dilation, 1));
+                      pool_axis(a.kernel_size, a.stride, a.padding, a.dilation, 0),
+                      pool_axis(a.kernel_size, a.stride, a.padding, a.dilation, 1));
   const Tensor input = args.in(0).to(kFloat64).contiguous();
   const Tensor values = empty(args.out(0).sizes(), kFloat64);
   const Tensor indices = empty(args.out(1).sizes(), kInt32);
@@ -110,8 +104,8 @@ void max_backward(const KernelArgs& args) {
 
 void average_forward(const KernelArgs& args) {
   const auto& a = args.attrs<ops::avg_pool2d_attrs>();
-  const Planes planes(args.in(0), args.out(), axis_of(a.kernel_size, a.stride, a.padding, {1}, 0),
-                      axis_of(a.kernel_size, a.stride, a.padding, {1}, 1));
+  const Planes planes(args.in(0), args.out(), pool_axis(a.kernel_size, a.stride, a.padding, {1}, 0),
+                      pool_axis(a.kernel_size, a.stride, a.padding, {1}, 1));
   const Tensor input = args.in(0).to(kFloat64).contiguous();
   const Tensor result = empty(args.out().sizes(), kFloat64);
   planes.for_each_window([&](std::int64_t plane, std::int64_t y, std::int64_t x, std::int64_t at) {
@@ -125,8 +119,8 @@ void average_forward(const KernelArgs& args) {
 
 void average_backward(const KernelArgs& args) {
   const auto& a = args.attrs<ops::avg_pool2d_backward_attrs>();
-  const Planes planes(args.out(), args.in(0), axis_of(a.kernel_size, a.stride, a.padding, {1}, 0),
-                      axis_of(a.kernel_size, a.stride, a.padding, {1}, 1));
+  const Planes planes(args.out(), args.in(0), pool_axis(a.kernel_size, a.stride, a.padding, {1}, 0),
+                      pool_axis(a.kernel_size, a.stride, a.padding, {1}, 1));
   const Tensor grad = args.in(0).to(kFloat64).contiguous();
   const Tensor result = zeros(args.out().sizes(), kFloat64);
   planes.for_each_window([&](std::int64_t plane, std::int64_t y, std::int64_t x, std::int64_t at) {

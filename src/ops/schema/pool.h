@@ -28,4 +28,11 @@ inline std::int64_t spatial(const Dims& list, int dim) {
   return list.size() == 1 ? list[0] : list[dim];
 }
 
+/// The options for one dimension; an empty stride means the kernel size.
+inline PoolAxis pool_axis(const Dims& kernel, const Dims& stride, const Dims& padding,
+                          const Dims& dilation, int dim) {
+  return {spatial(kernel, dim), spatial(stride.empty() ? kernel : stride, dim),
+          spatial(padding, dim), spatial(dilation, dim)};
+}
+
 }  // namespace facula
