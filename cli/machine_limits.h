@@ -292,4 +292,3 @@ inline std::vector<Limit> measure_all(const std::vector<int>& cpus, const Arithm
 }
 
 }  // namespace facula::machine
-

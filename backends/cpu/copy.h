@@ -5,8 +5,8 @@
 
 namespace facula::cpu {
 
-/// Writes source, broadcast to the size of destination and converted to its dtype, into destination.
-/// They must not overlap.
+/// Writes source, broadcast to the size of destination and converted to its dtype, into
+/// destination. They must not overlap.
 void copy_elements(const Tensor& source, const Tensor& destination);
 
 /// Writes zeros into a dense tensor.

@@ -5,8 +5,8 @@
 
 namespace facula::cpu {
 
-/// Implementation of every elementwise op: plans the loops over the dimensions, splits the work into
-/// slices that depend on the problem alone, and runs the op's inner loop on each.
+/// Implementation of every elementwise op: plans the loops over the dimensions, splits the work
+/// into slices that depend on the problem alone, and runs the op's inner loop on each.
 void run_elementwise(const KernelArgs& args);
 
 /// Runs `loop` over `out` and `inputs`, all broadcast to the sizes of `out`.

@@ -16,7 +16,8 @@ Matrices matrices_of(const Tensor& tensor, bool transposed, Tensor& copy) {
   const auto apart = [&](int d, int other) {
     return impl->strides[other] >= impl->sizes[d] || impl->sizes[other] == 1;
   };
-  const bool usable = (dense(last) && apart(last, last - 1)) || (dense(last - 1) && apart(last - 1, last));
+  const bool usable =
+      (dense(last) && apart(last, last - 1)) || (dense(last - 1) && apart(last - 1, last));
   if (!usable) {
     copy = tensor.contiguous();
     impl = copy.impl();

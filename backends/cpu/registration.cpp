@@ -1,13 +1,14 @@
 #include "backends/cpu/registration.h"
 
 #include "backends/cpu/elementwise.h"
+#include "backends/cpu/elementwise_reference.h"
 #include "backends/cpu/kernels/kernel_names.h"
 #include "backends/cpu/reduction.h"
-#include "backends/cpu/elementwise_reference.h"
 #include "backends/registration.h"
 #include "base/cpu_info.h"
 
-// Tables of inner loops, declared for every instruction set. The generated list undefines the macros.
+// Tables of inner loops, declared for every instruction set. The generated list undefines the
+// macros.
 #define FACULA_DECLARE_LOOPS(op) extern const ElementwiseLoop elementwise_##op[kDTypeCount];
 #define FACULA_DECLARE_REDUCTION(op) extern const ReductionLoops reduction_##op[kDTypeCount];
 
@@ -46,13 +47,13 @@ void use_loops(OpId id, const ElementwiseLoop* loops) {
 }
 
 void register_functors() {
-#define FACULA_ELEMENTWISE_KERNEL(op)                                         \
-  use_loops(OpId::op, FACULA_SELECT_ISA(elementwise_##op));                   \
-  add(OpId::op, {"vectorized", nullptr, run_elementwise});                    \
+#define FACULA_ELEMENTWISE_KERNEL(op)                       \
+  use_loops(OpId::op, FACULA_SELECT_ISA(elementwise_##op)); \
+  add(OpId::op, {"vectorized", nullptr, run_elementwise});  \
   add(OpId::op, {"reference", nullptr, run_elementwise_reference});
-#define FACULA_REDUCTION_KERNEL(op)                                                      \
-  reduction_loops[static_cast<int>(OpId::op)] = FACULA_SELECT_ISA(reduction_##op);       \
-  add(OpId::op, {"vectorized", nullptr, run_reduction});                                 \
+#define FACULA_REDUCTION_KERNEL(op)                                                \
+  reduction_loops[static_cast<int>(OpId::op)] = FACULA_SELECT_ISA(reduction_##op); \
+  add(OpId::op, {"vectorized", nullptr, run_reduction});                           \
   add(OpId::op, {"reference", nullptr, run_reduction_reference});
 #ifdef __x86_64__
 #define FACULA_SELECT_ISA(name) \

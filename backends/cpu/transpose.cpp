@@ -119,18 +119,10 @@ bool copy_transposed(const Tensor& source, const Tensor& destination) {
   plan.tile_other = std::min(plan.other.size, kTileElements / plan.tile_inner);
   plan.tile_inner = std::min(plan.inner.size, kTileElements / plan.tile_other);
   switch (size_of(to.dtype)) {
-    case 1:
-      run<std::uint8_t>(plan, *source.impl(), to);
-      break;
-    case 2:
-      run<std::uint16_t>(plan, *source.impl(), to);
-      break;
-    case 4:
-      run<std::uint32_t>(plan, *source.impl(), to);
-      break;
-    default:
-      run<std::uint64_t>(plan, *source.impl(), to);
-      break;
+    case 1: run<std::uint8_t>(plan, *source.impl(), to); break;
+    case 2: run<std::uint16_t>(plan, *source.impl(), to); break;
+    case 4: run<std::uint32_t>(plan, *source.impl(), to); break;
+    default: run<std::uint64_t>(plan, *source.impl(), to); break;
   }
   return true;
 }

@@ -50,8 +50,8 @@ class FACULA_API InferenceMode {
 
 namespace autograd {
 
-/// While alive, backward throws AutogradError at the first op that returns a NaN gradient, naming the
-/// op, the module path and a backtrace of the forward call. Slow: for finding faults only.
+/// While alive, backward throws AutogradError at the first op that returns a NaN gradient, naming
+/// the op, the module path and a backtrace of the forward call. Slow: for finding faults only.
 class FACULA_API AnomalyMode {
  public:
   AnomalyMode();
@@ -168,10 +168,10 @@ struct Function {
 
 /// Runs `segment` without keeping what its ops would save, and runs it again during backward, with
 /// the default generator where it was. Trades one extra forward pass for memory. Everything else
-/// works as without checkpointing: grad() of some tensors, higher derivatives, hooks, segments inside
-/// segments, inputs without gradient around parameters that have one. The segment must compute the
-/// same both times: AutogradError if shapes or the number of saved tensors differ. Side effects,
-/// such as running statistics, happen twice.
+/// works as without checkpointing: grad() of some tensors, higher derivatives, hooks, segments
+/// inside segments, inputs without gradient around parameters that have one. The segment must
+/// compute the same both times: AutogradError if shapes or the number of saved tensors differ. Side
+/// effects, such as running statistics, happen twice.
 FACULA_API std::vector<Tensor> checkpoint(
     std::function<std::vector<Tensor>(const std::vector<Tensor>&)> segment,
     const std::vector<Tensor>& inputs);

@@ -14,7 +14,17 @@ namespace facula {
 /// A dynamically typed argument or result of an op.
 class Argument {
  public:
-  enum class Kind : std::uint8_t { none, tensor, tensors, floating, integer, boolean, integers, dtype, string };
+  enum class Kind : std::uint8_t {
+    none,
+    tensor,
+    tensors,
+    floating,
+    integer,
+    boolean,
+    integers,
+    dtype,
+    string
+  };
 
   Argument() = default;
   Argument(NoneType) {}

@@ -16,11 +16,11 @@ class FACULA_API Error : public std::runtime_error {
   ~Error() override;
 };
 
-#define FACULA_DECLARE_ERROR(Name)                                 \
-  class FACULA_API Name : public Error {                           \
-   public:                                                         \
-    explicit Name(const std::string& message) : Error(message) {}  \
-    ~Name() override;                                              \
+#define FACULA_DECLARE_ERROR(Name)                                \
+  class FACULA_API Name : public Error {                          \
+   public:                                                        \
+    explicit Name(const std::string& message) : Error(message) {} \
+    ~Name() override;                                             \
   }
 
 /// Sizes, strides or ranks that do not fit together.

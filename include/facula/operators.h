@@ -39,7 +39,7 @@ FACULA_COMPARISON_OPERATOR(!=, ne)
 inline Tensor operator-(const Tensor& a) { return neg(a); }
 inline Tensor operator-(Tensor&& a) { return neg(std::move(a)); }
 
-#define FACULA_COMPOUND_ASSIGNMENT(symbol, method)                                       \
+#define FACULA_COMPOUND_ASSIGNMENT(symbol, method)                                               \
   inline const Tensor& operator symbol(const Tensor& a, const Tensor& b) { return a.method(b); } \
   inline const Tensor& operator symbol(const Tensor& a, Scalar b) { return a.method(b); }
 

@@ -54,8 +54,8 @@ FACULA_API void destroy(TensorImpl* impl) noexcept;
 /// A handle to an n-dimensional strided array; copying the handle shares the array.
 ///
 /// Thread-safety: different handles may be used from different threads at the same time as long as
-/// nobody writes to the shared elements; one handle object must not be assigned while another thread
-/// reads it. Any number of threads may run inference on one model.
+/// nobody writes to the shared elements; one handle object must not be assigned while another
+/// thread reads it. Any number of threads may run inference on one model.
 class FACULA_API Tensor {
  public:
   Tensor() noexcept : impl_(nullptr) {}
@@ -169,7 +169,8 @@ class FACULA_API Tensor {
   void retain_grad() const;
   /// Shares the elements but not the history.
   Tensor detach() const;
-  /// Accumulates d(this)/d(leaf) into every leaf's grad(). `gradient` defaults to 1 for one element.
+  /// Accumulates d(this)/d(leaf) into every leaf's grad(). `gradient` defaults to 1 for one
+  /// element.
   void backward(const Tensor& gradient = {}, bool retain_graph = false,
                 bool create_graph = false) const;
 
@@ -256,7 +257,8 @@ inline Tensor tensor(std::initializer_list<double> values, IntList sizes = {-1},
                      const TensorOptions& options = {}) {
   return tensor(std::vector<double>(values), sizes, options);
 }
-/// Wraps memory owned by the caller, who keeps it alive; `deleter(context)` runs with the last user.
+/// Wraps memory owned by the caller, who keeps it alive; `deleter(context)` runs with the last
+/// user.
 FACULA_API Tensor from_blob(void* data, IntList sizes, DType dtype,
                             void (*deleter)(void* context) = nullptr, void* context = nullptr);
 

@@ -54,11 +54,11 @@ void check_gradients(Node& node, const Tensor* gradients) {
     const Tensor& gradient = gradients[i];
     if (!gradient.defined() || !gradient.is_floating_point()) continue;
     for (double value : gradient.to_vector<double>()) {
-      check<AutogradError>(!std::isnan(value),
-                           "anomaly: backward of {} returned a NaN gradient for input {}\n{}",
-                           node.name(), i,
-                           node.extras ? node.extras->origin
-                                       : "(run the forward pass under AnomalyMode to see its origin)");
+      check<AutogradError>(
+          !std::isnan(value), "anomaly: backward of {} returned a NaN gradient for input {}\n{}",
+          node.name(), i,
+          node.extras ? node.extras->origin
+                      : "(run the forward pass under AnomalyMode to see its origin)");
     }
   }
 }

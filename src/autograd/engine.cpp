@@ -194,14 +194,17 @@ class Sweep {
   void visit(std::uint32_t place) {
     Entry& entry = entries_[place];
     Node& node = *entry.node;
-    if (node.extras) [[unlikely]] run_hooks(entry);
-    if (!options_.targets.empty()) [[unlikely]] capture(entry);
+    if (node.extras) [[unlikely]]
+      run_hooks(entry);
+    if (!options_.targets.empty()) [[unlikely]]
+      capture(entry);
     const bool runs = entry.runs && reached(entry);
     Tensor* received = &gradients_[entry.first_grad];
     Tensor* produced = produced_.data();
     if (runs) {
       node.kind->apply(node, received, produced);
-      if (runtime::tl_mode & runtime::kAnomaly) [[unlikely]] check_gradients(node, produced);
+      if (runtime::tl_mode & runtime::kAnomaly) [[unlikely]]
+        check_gradients(node, produced);
       if (!options_.retain_graph && node.kind != &kAccumulateKind) release_saved(node);
     }
     // Memory goes as soon as it has been used.

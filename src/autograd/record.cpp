@@ -28,11 +28,8 @@ void fill_slots(Node& node, const Call& call, std::span<const Tensor> outputs,
           node.slots()[slot].tensor = shape_only(*call.in(entry.index).impl()).leak();
         }
         break;
-      case Save::Kind::output:
-        save_output(node, slot, outputs[entry.index]);
-        break;
-      case Save::Kind::recomputed_output:
-        break;
+      case Save::Kind::output: save_output(node, slot, outputs[entry.index]); break;
+      case Save::Kind::recomputed_output: break;
     }
   }
   for (int i = 0; i < node.shapes; ++i) {

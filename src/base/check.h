@@ -12,9 +12,9 @@
 /// Types with a str() method are formatted through it. Pass the object itself to check(), never
 /// object.str(): a check that holds must not pay for its message.
 template <class T>
-  requires requires(const T& value) {
-    { value.str() } -> std::same_as<std::string>;
-  }
+requires requires(const T& value) {
+  { value.str() } -> std::same_as<std::string>;
+}
 struct fmt::formatter<T> {
   constexpr auto parse(fmt::format_parse_context& context) { return context.begin(); }
   template <class Context>
@@ -25,16 +25,19 @@ struct fmt::formatter<T> {
 
 namespace facula {
 
-/// Throws `E` with a formatted message. Kept out of line so that checks cost one predictable branch.
+/// Throws `E` with a formatted message. Kept out of line so that checks cost one predictable
+/// branch.
 template <class E, class... Args>
-[[noreturn, gnu::cold, gnu::noinline]] void fail(fmt::format_string<Args...> format, Args&&... args) {
+[[noreturn, gnu::cold, gnu::noinline]] void fail(fmt::format_string<Args...> format,
+                                                 Args&&... args) {
   throw E(fmt::format(format, std::forward<Args>(args)...));
 }
 
 /// Throws `E` with the formatted message unless `ok`.
 template <class E, class... Args>
 inline void check(bool ok, fmt::format_string<Args...> format, Args&&... args) {
-  if (!ok) [[unlikely]] fail<E>(format, std::forward<Args>(args)...);
+  if (!ok) [[unlikely]]
+    fail<E>(format, std::forward<Args>(args)...);
 }
 
 }  // namespace facula

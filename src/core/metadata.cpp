@@ -13,8 +13,8 @@
 namespace facula {
 
 const char* name_of(DType dtype) {
-  constexpr const char* kNames[kDTypeCount] = {"float32", "float64",  "int32", "int64", "uint8",
-                                               "bool",    "float16", "bfloat16", "int8", "int16"};
+  constexpr const char* kNames[kDTypeCount] = {"float32", "float64", "int32",    "int64", "uint8",
+                                               "bool",    "float16", "bfloat16", "int8",  "int16"};
   return kNames[static_cast<int>(dtype)];
 }
 
@@ -72,8 +72,7 @@ Device::Device(std::string_view text) {
   }
   if (valid && colon != std::string_view::npos) {
     const std::string_view digits = text.substr(colon + 1);
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), index);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
     valid = error == std::errc() && end == digits.data() + digits.size() && index >= 0;
   }
   check<DeviceError>(valid, "\"{}\" is no device; use \"cpu\", \"cuda\", \"cuda:N\" or \"null\"",

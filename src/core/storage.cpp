@@ -48,7 +48,8 @@ void Storage::destroy() noexcept {
 }
 
 Storage* allocate_storage(std::size_t bytes, Device device) {
-  if (device.is_cpu()) [[likely]] return allocate_host(bytes);
+  if (device.is_cpu()) [[likely]]
+    return allocate_host(bytes);
   if (device.is_null()) return new_header(device, bytes);
   const DeviceAllocator& allocator = device_allocators[static_cast<int>(device.type)];
   check<DeviceError>(allocator.allocate != nullptr,

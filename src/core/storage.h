@@ -40,7 +40,8 @@ struct Storage {
   void destroy() noexcept;
 };
 
-/// Allocates `bytes` on `device`. Throws OutOfMemory, or DeviceError where the device is unavailable.
+/// Allocates `bytes` on `device`. Throws OutOfMemory, or DeviceError where the device is
+/// unavailable.
 Storage* allocate_storage(std::size_t bytes, Device device);
 /// Wraps foreign memory.
 Storage* wrap_storage(void* data, std::size_t bytes, Device device, Storage::Deleter deleter,

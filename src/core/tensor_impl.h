@@ -44,8 +44,8 @@ struct TensorImpl : detail::TensorHead {
   std::int64_t strides[kMaxDims];
 
   TensorImpl() = default;
-  /// Shape and place of another tensor, sharing its storage (the caller counts the reference), without
-  /// its history.
+  /// Shape and place of another tensor, sharing its storage (the caller counts the reference),
+  /// without its history.
   TensorImpl(const TensorImpl& other, std::uint8_t kept_flags)
       : dtype(other.dtype),
         flags(other.flags & kept_flags),
@@ -98,7 +98,8 @@ Tensor alias(const TensorImpl& base, IntList sizes, IntList strides, std::int64_
 Tensor alias(const TensorImpl& base);
 /// Shape and dtype of `like` without storage: what a gradient rule needs to know of an input.
 Tensor shape_only(const TensorImpl& like);
-/// A new dense contiguous tensor like `like`, which is contiguous itself. The dispatcher's fast path.
+/// A new dense contiguous tensor like `like`, which is contiguous itself. The dispatcher's fast
+/// path.
 TensorImpl* new_contiguous_like(const TensorImpl& like);
 
 inline bool same_sizes(const TensorImpl& a, const TensorImpl& b) {
@@ -112,7 +113,8 @@ inline bool same_sizes(const TensorImpl& a, const TensorImpl& b) {
 /// True for a view whose elements got a new history, by an in-place write to another view of them,
 /// after it was taken.
 inline bool has_stale_history(const TensorImpl& impl) {
-  return impl.has(TensorImpl::kIsView) && impl.storage && impl.view_history != impl.storage->history;
+  return impl.has(TensorImpl::kIsView) && impl.storage &&
+         impl.view_history != impl.storage->history;
 }
 
 /// True if the elements lie densely in row-major or, for 4-d, channels_last order.

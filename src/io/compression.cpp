@@ -150,14 +150,10 @@ struct XzStream : lzma_stream {
 
 const char* describe(lzma_ret status) {
   switch (status) {
-    case LZMA_FORMAT_ERROR:
-      return "not an xz stream";
-    case LZMA_OPTIONS_ERROR:
-      return "unsupported options";
-    case LZMA_UNSUPPORTED_CHECK:
-      return "unsupported integrity check";
-    default:
-      return "integrity check failed";
+    case LZMA_FORMAT_ERROR: return "not an xz stream";
+    case LZMA_OPTIONS_ERROR: return "unsupported options";
+    case LZMA_UNSUPPORTED_CHECK: return "unsupported integrity check";
+    default: return "integrity check failed";
   }
 }
 
@@ -173,21 +169,16 @@ std::vector<uint8_t> unxz(Bytes data, size_t max_bytes, const std::string& sourc
     const lzma_ret status = lzma_code(&stream, LZMA_FINISH);
     output.commit(space.size() - stream.avail_out);
     switch (status) {
-      case LZMA_OK:
-        break;
-      case LZMA_STREAM_END:
-        return std::move(output).finish();
-      case LZMA_BUF_ERROR:
-        fail_truncated(source, "xz", data.size());
-      case LZMA_MEM_ERROR:
-        fail_memory(source);
+      case LZMA_OK: break;
+      case LZMA_STREAM_END: return std::move(output).finish();
+      case LZMA_BUF_ERROR: fail_truncated(source, "xz", data.size());
+      case LZMA_MEM_ERROR: fail_memory(source);
       case LZMA_MEMLIMIT_ERROR:
         fail<IoError>(
             "{}: decompressing it takes {} MiB, the limit is {} MiB; compress it again "
             "with a smaller window (xz -9 or lower)",
             source, (lzma_memusage(&stream) >> 20) + 1, kXzMemoryLimit >> 20);
-      default:
-        fail_damaged(source, "xz", data.size() - stream.avail_in, describe(status));
+      default: fail_damaged(source, "xz", data.size() - stream.avail_in, describe(status));
     }
   }
 }

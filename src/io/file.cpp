@@ -18,28 +18,19 @@ namespace {
 std::string_view remedy_for(int error) {
   switch (error) {
     case ENOENT:
-    case ENOTDIR:
-      return "check the path";
-    case EISDIR:
-      return "give the path of a file inside that folder";
+    case ENOTDIR: return "check the path";
+    case EISDIR: return "give the path of a file inside that folder";
     case EACCES:
     case EPERM:
-    case EROFS:
-      return "check the permissions of the file and of its folders";
+    case EROFS: return "check the permissions of the file and of its folders";
     case ENOSPC:
-    case EDQUOT:
-      return "free disk space or choose another folder";
-    case EFBIG:
-      return "raise the file size limit (ulimit -f) or write a smaller file";
+    case EDQUOT: return "free disk space or choose another folder";
+    case EFBIG: return "raise the file size limit (ulimit -f) or write a smaller file";
     case EMFILE:
-    case ENFILE:
-      return "close other files or raise the limit (ulimit -n)";
-    case ENAMETOOLONG:
-      return "choose a shorter name";
-    case ENOMEM:
-      return "free memory or raise the limit on address space (ulimit -v)";
-    default:
-      return "check the disk and the system log";
+    case ENFILE: return "close other files or raise the limit (ulimit -n)";
+    case ENAMETOOLONG: return "choose a shorter name";
+    case ENOMEM: return "free memory or raise the limit on address space (ulimit -v)";
+    default: return "check the disk and the system log";
   }
 }
 

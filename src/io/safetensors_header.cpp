@@ -137,13 +137,10 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
 
   std::string place() {
     switch (where_) {
-      case Where::kOutside:
-        return "the safetensors header";
+      case Where::kOutside: return "the safetensors header";
       case Where::kTop:
-      case Where::kMetadata:
-        return "the safetensors header at " + quote_name(key_);
-      default:
-        return "tensor " + quote_name(tensor().name) + " at " + quote_name(key_);
+      case Where::kMetadata: return "the safetensors header at " + quote_name(key_);
+      default: return "tensor " + quote_name(tensor().name) + " at " + quote_name(key_);
     }
   }
 

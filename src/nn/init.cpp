@@ -23,16 +23,11 @@ Fans calculate_fan_in_and_fan_out(const Tensor& weight) {
 double calculate_gain(Nonlinearity nonlinearity, double slope) {
   switch (nonlinearity) {
     case Nonlinearity::linear:
-    case Nonlinearity::sigmoid:
-      return 1;
-    case Nonlinearity::tanh:
-      return 5.0 / 3;
-    case Nonlinearity::relu:
-      return std::sqrt(2.0);
-    case Nonlinearity::leaky_relu:
-      return std::sqrt(2 / (1 + slope * slope));
-    case Nonlinearity::selu:
-      return 0.75;
+    case Nonlinearity::sigmoid: return 1;
+    case Nonlinearity::tanh: return 5.0 / 3;
+    case Nonlinearity::relu: return std::sqrt(2.0);
+    case Nonlinearity::leaky_relu: return std::sqrt(2 / (1 + slope * slope));
+    case Nonlinearity::selu: return 0.75;
   }
   return 1;
 }

@@ -14,24 +14,15 @@ namespace {
 
 const char* kind_name(Argument::Kind kind) {
   switch (kind) {
-    case Argument::Kind::none:
-      return "None";
-    case Argument::Kind::tensor:
-      return "a tensor";
-    case Argument::Kind::tensors:
-      return "a list of tensors";
-    case Argument::Kind::floating:
-      return "a float";
-    case Argument::Kind::integer:
-      return "an int";
-    case Argument::Kind::boolean:
-      return "a bool";
-    case Argument::Kind::integers:
-      return "a list of ints";
-    case Argument::Kind::dtype:
-      return "a dtype";
-    case Argument::Kind::string:
-      return "a string";
+    case Argument::Kind::none: return "None";
+    case Argument::Kind::tensor: return "a tensor";
+    case Argument::Kind::tensors: return "a list of tensors";
+    case Argument::Kind::floating: return "a float";
+    case Argument::Kind::integer: return "an int";
+    case Argument::Kind::boolean: return "a bool";
+    case Argument::Kind::integers: return "a list of ints";
+    case Argument::Kind::dtype: return "a dtype";
+    case Argument::Kind::string: return "a string";
   }
   return "";
 }
@@ -92,14 +83,10 @@ std::string_view DynamicArguments::string(std::size_t i) const {
 Scalar DynamicArguments::scalar(std::size_t i) const {
   const Argument& value = values_[i];
   switch (value.kind) {
-    case Argument::Kind::floating:
-      return value.floating;
-    case Argument::Kind::integer:
-      return value.integer;
-    case Argument::Kind::boolean:
-      return value.integer != 0;
-    default:
-      wrong(i, "a number");
+    case Argument::Kind::floating: return value.floating;
+    case Argument::Kind::integer: return value.integer;
+    case Argument::Kind::boolean: return value.integer != 0;
+    default: wrong(i, "a number");
   }
 }
 

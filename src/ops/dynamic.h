@@ -49,7 +49,7 @@ struct DynamicOp {
   const char* name;
   const char* signature;
   std::vector<Tensor> (*call)(const DynamicArguments& arguments);
-  OpDef (*define)();                  ///< of a primitive
+  OpDef (*define)();                   ///< of a primitive
   CompositeDef (*define_composite)();  ///< of a composite
 };
 

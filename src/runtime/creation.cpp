@@ -56,13 +56,13 @@ Tensor full_like(const Tensor& like, Scalar value) {
 }
 
 Tensor zeros(IntList sizes, const TensorOptions& options) {
-  return full(sizes, 0, {options.dtype.value_or(get_default_dtype()), options.device,
-                         options.requires_grad});
+  return full(sizes, 0,
+              {options.dtype.value_or(get_default_dtype()), options.device, options.requires_grad});
 }
 
 Tensor ones(IntList sizes, const TensorOptions& options) {
-  return full(sizes, 1, {options.dtype.value_or(get_default_dtype()), options.device,
-                         options.requires_grad});
+  return full(sizes, 1,
+              {options.dtype.value_or(get_default_dtype()), options.device, options.requires_grad});
 }
 
 Tensor zeros_like(const Tensor& like) { return full_like(like, 0); }
@@ -80,8 +80,8 @@ Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& option
   check<ValueError>(step.to_double() != 0, "arange: step is 0");
   const double extent = (end.to_double() - start.to_double()) / step.to_double();
   check<ValueError>(extent >= 0 && extent < 9e18,
-                    "arange: no way from {} to {} in steps of {}; change the step's sign",
-                    start, end, step);
+                    "arange: no way from {} to {} in steps of {}; change the step's sign", start,
+                    end, step);
   const DType dtype = options.dtype.value_or(floating ? get_default_dtype() : kInt64);
   const auto count = static_cast<std::int64_t>(std::ceil(extent));
   Tensor values = new_tensor({count}, floating ? kFloat64 : kInt64, kCPU);
@@ -124,10 +124,8 @@ Tensor tensor(const std::vector<double>& values, IntList sizes, const TensorOpti
 }
 
 Tensor from_blob(void* data, IntList sizes, DType dtype, void (*deleter)(void*), void* context) {
-  const auto bytes =
-      static_cast<std::size_t>(checked_numel(sizes, "from_blob")) * size_of(dtype);
-  check<ValueError>(data != nullptr || bytes == 0, "from_blob: null data for size {}",
-                    sizes);
+  const auto bytes = static_cast<std::size_t>(checked_numel(sizes, "from_blob")) * size_of(dtype);
+  check<ValueError>(data != nullptr || bytes == 0, "from_blob: null data for size {}", sizes);
   // The storage calls back with itself and one word; the user's function and its word travel behind
   // that word.
   struct Owner {

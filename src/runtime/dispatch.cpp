@@ -46,8 +46,7 @@ const Implementation& choose(const std::vector<Implementation>& list, const Kern
     if (!refusal) return candidate;
     reasons += fmt::format("\n  {}: {}", candidate.name, refusal);
   }
-  fail<ValueError>("{}: no implementation on {} takes this problem:{}", op_name, device,
-                   reasons);
+  fail<ValueError>("{}: no implementation on {} takes this problem:{}", op_name, device, reasons);
 }
 
 void check_view_is_current(const Tensor& tensor, const char* op_name) {
@@ -145,8 +144,7 @@ void dispatch(const Call& call, Outputs& outputs) {
 
 void dispatch(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs,
               Outputs& outputs) {
-  dispatch(Call{op(id), inputs.begin(), static_cast<std::uint32_t>(inputs.size()), attrs},
-           outputs);
+  dispatch(Call{op(id), inputs.begin(), static_cast<std::uint32_t>(inputs.size()), attrs}, outputs);
 }
 
 void check_in_place(const Tensor& written, const char* op_name) {
@@ -167,10 +165,11 @@ void check_in_place(const Tensor& written, const char* op_name) {
 }
 
 void check_recorded_write(const Tensor& written, const char* op_name) {
-  check<AutogradError>(!written.is_view(),
-                       "{}: an in-place operation that needs a gradient writes into a view; use the "
-                       "out-of-place operation, or change the whole tensor",
-                       op_name);
+  check<AutogradError>(
+      !written.is_view(),
+      "{}: an in-place operation that needs a gradient writes into a view; use the "
+      "out-of-place operation, or change the whole tensor",
+      op_name);
 }
 
 void count_write(const Tensor& written) {

@@ -46,7 +46,8 @@ struct Hooks {
   Tensor (*before_write)(const Tensor& self, bool keep_values) = nullptr;
   /// The name of the op that made a tensor, as printing shows it ("AddBackward0").
   std::string (*history_name)(const Tensor& tensor) = nullptr;
-  /// Takes over a call under kTracing or kAutocast; the mode bits in `handled` are cleared meanwhile.
+  /// Takes over a call under kTracing or kAutocast; the mode bits in `handled` are cleared
+  /// meanwhile.
   void (*trace)(const Call& call, Outputs& outputs) = nullptr;
   void (*autocast)(const Call& call, Outputs& outputs) = nullptr;
   /// Brackets a call under kProfiling.

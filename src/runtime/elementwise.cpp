@@ -120,8 +120,7 @@ void promote(const Op& op, std::initializer_list<const Tensor*> inputs, Tensor* 
     check<DTypeError>(dtype == kBool, "{}: the condition has dtype {}, expected bool", op.name,
                       name_of(dtype));
   }
-  const std::span<const Tensor* const> operands(inputs.begin() + traits.mask_inputs,
-                                                inputs.end());
+  const std::span<const Tensor* const> operands(inputs.begin() + traits.mask_inputs, inputs.end());
   DType dtype = promoted_dtype(operands);
   if (traits.to_float && !facula::is_floating_point(dtype)) dtype = get_default_dtype();
   check<DTypeError>(traits.dtypes.contains(dtype),
@@ -233,7 +232,8 @@ Tensor recorded_result(OpId id, std::initializer_list<const Tensor*> inputs, con
 
 Tensor elementwise(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs) {
   const FastCall fast = fast_call(id, inputs);
-  if (!fast.loop) [[unlikely]] return general(id, inputs, attrs);
+  if (!fast.loop) [[unlikely]]
+    return general(id, inputs, attrs);
   Tensor out = Tensor::adopt(new_contiguous_like(*fast.shape));
   run_loop(fast.loop, *out.impl(), inputs, attrs);
   if (fast.recording) record(id, inputs, attrs, out);
@@ -270,8 +270,7 @@ Tensor elementwise_reusing(OpId id, Tensor& reused, std::initializer_list<const 
   return std::move(reused);
 }
 
-void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs,
-                          const void* attrs) {
+void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs) {
   const Tensor& self = *inputs.begin()[0];
   check<ValueError>(self.defined(), "{}_: the tensor is undefined", op(id).name);
   check_in_place(self, op(id).name);
@@ -304,8 +303,8 @@ void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs,
   check<ShapeError>(result.sizes() == self.sizes(),
                     "{}_: the result of size {} does not fit the tensor of size {}", op(id).name,
                     result.sizes(), self.sizes());
-  const bool fits = facula::is_floating_point(self.dtype()) ||
-                    !facula::is_floating_point(result.dtype());
+  const bool fits =
+      facula::is_floating_point(self.dtype()) || !facula::is_floating_point(result.dtype());
   check<DTypeError>(fits, "{}_: a {} result cannot be written into a {} tensor; use {}()",
                     op(id).name, name_of(result.dtype()), name_of(self.dtype()), op(id).name);
   {
@@ -318,14 +317,13 @@ void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs,
 }
 
 Tensor wrapped_number(Scalar value, const Tensor& partner) {
-  // Numbers become a tensor of the partner's dtype where that loses nothing, which keeps the call on
-  // the cheap path; otherwise promotion decides from their own dtype.
+  // Numbers become a tensor of the partner's dtype where that loses nothing, which keeps the call
+  // on the cheap path; otherwise promotion decides from their own dtype.
   DType dtype = value.dtype();
   if (partner.defined()) {
     const DType wanted = partner.dtype();
-    const bool keeps_value =
-        kFloatingTypes.contains(wanted) ||
-        (dtype == kInt64 && kIntegralTypes.contains(wanted)) || dtype == kBool;
+    const bool keeps_value = kFloatingTypes.contains(wanted) ||
+                             (dtype == kInt64 && kIntegralTypes.contains(wanted)) || dtype == kBool;
     if (keeps_value && kComputeTypes.contains(wanted)) dtype = wanted;
   }
   Tensor number = Tensor::adopt(new TensorImpl);

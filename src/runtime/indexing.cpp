@@ -30,20 +30,14 @@ Tensor basic_index(const Tensor& self, std::span<const Index> indices) {
   int dim = 0;
   for (const Index& index : indices) {
     switch (index.kind) {
-      case Index::Kind::integer:
-        result = facula::select(result, dim, index.integer);
-        break;
+      case Index::Kind::integer: result = facula::select(result, dim, index.integer); break;
       case Index::Kind::slice: {
         const Slice& range = index.slice;
         result = facula::slice(result, dim++, range.start, range.stop, range.step);
         break;
       }
-      case Index::Kind::none:
-        result = facula::unsqueeze(result, dim++);
-        break;
-      case Index::Kind::ellipsis:
-        dim += skipped;
-        break;
+      case Index::Kind::none: result = facula::unsqueeze(result, dim++); break;
+      case Index::Kind::ellipsis: dim += skipped; break;
     }
   }
   return result;

@@ -39,7 +39,8 @@ struct Implementation {
   void (*run)(const KernelArgs& args);
 };
 
-/// Inner loop of an elementwise op: n elements, pointers and byte strides for the output and inputs.
+/// Inner loop of an elementwise op: n elements, pointers and byte strides for the output and
+/// inputs.
 using ElementwiseLoop = void (*)(const void* attrs, std::int64_t n, char* const* pointers,
                                  const std::int64_t* strides);
 
@@ -65,7 +66,8 @@ Op* find_op(std::string_view name);
 
 /// Inner loops of the CPU's elementwise ops by dtype of the inputs; null where unsupported.
 extern ElementwiseLoop elementwise_loops[static_cast<int>(OpId::count)][kDTypeCount];
-/// Those among them whose inputs and result are of one dtype, which the dispatcher may run directly.
+/// Those among them whose inputs and result are of one dtype, which the dispatcher may run
+/// directly.
 extern ElementwiseLoop direct_loops[static_cast<int>(OpId::count)][kDTypeCount];
 
 /// The implementations of an op on a device, in the order in which they are tried.

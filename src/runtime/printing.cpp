@@ -148,18 +148,12 @@ class Printer {
 
   std::string integer(std::int64_t offset) const {
     switch (impl_.dtype) {
-      case kBool:
-        return impl_.typed<bool>()[offset] ? "True" : "False";
-      case kInt64:
-        return fmt::format("{}", impl_.typed<std::int64_t>()[offset]);
-      case kInt32:
-        return fmt::format("{}", impl_.typed<std::int32_t>()[offset]);
-      case kInt16:
-        return fmt::format("{}", impl_.typed<std::int16_t>()[offset]);
-      case kInt8:
-        return fmt::format("{}", int{impl_.typed<std::int8_t>()[offset]});
-      default:
-        return fmt::format("{}", int{impl_.typed<std::uint8_t>()[offset]});
+      case kBool: return impl_.typed<bool>()[offset] ? "True" : "False";
+      case kInt64: return fmt::format("{}", impl_.typed<std::int64_t>()[offset]);
+      case kInt32: return fmt::format("{}", impl_.typed<std::int32_t>()[offset]);
+      case kInt16: return fmt::format("{}", impl_.typed<std::int16_t>()[offset]);
+      case kInt8: return fmt::format("{}", int{impl_.typed<std::int8_t>()[offset]});
+      default: return fmt::format("{}", int{impl_.typed<std::uint8_t>()[offset]});
     }
   }
 

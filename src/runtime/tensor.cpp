@@ -134,7 +134,8 @@ Tensor Tensor::to(Device target, DType target_dtype, bool non_blocking, bool cop
                        "to: moving a recorded tensor between {} and {} is not differentiable; "
                        "move the leaves before computing",
                        device(), target);
-  check<DeviceError>(!device().is_null(), "to: a tensor on the null device has no elements to move");
+  check<DeviceError>(!device().is_null(),
+                     "to: a tensor on the null device has no elements to move");
   Tensor moved = is_dense(*source.impl())
                      ? new_strided(sizes(), source.strides(), target_dtype, target)
                      : new_tensor(sizes(), target_dtype, target);

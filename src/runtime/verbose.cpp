@@ -9,7 +9,8 @@ namespace facula::runtime {
 void run_verbosely(const Implementation& implementation, const KernelArgs& args) {
   const auto start = std::chrono::steady_clock::now();
   implementation.run(args);
-  const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
+  const std::chrono::duration<double, std::milli> elapsed =
+      std::chrono::steady_clock::now() - start;
   std::string problem;
   for (std::uint32_t i = 0; i < args.call.count; ++i) {
     if (!args.has(i)) continue;

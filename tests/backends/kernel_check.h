@@ -51,9 +51,10 @@ inline void expect_close(const Tensor& actual, const Tensor& expected, double to
     if (std::isfinite(x)) scale = std::max(scale, std::fabs(x));
   }
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::isnan(b[i]) ? !std::isnan(a[i]) : !(a[i] == b[i] || std::fabs(a[i] - b[i]) <= tolerance * scale)) {
-      FAIL() << what << ": element " << i << " is " << a[i] << ", expected " << b[i]
-             << " (largest " << scale << ")";
+    if (std::isnan(b[i]) ? !std::isnan(a[i])
+                         : !(a[i] == b[i] || std::fabs(a[i] - b[i]) <= tolerance * scale)) {
+      FAIL() << what << ": element " << i << " is " << a[i] << ", expected " << b[i] << " (largest "
+             << scale << ")";
     }
   }
 }

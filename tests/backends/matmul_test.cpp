@@ -71,13 +71,18 @@ TEST(Matmul, LargeProblemsAgreeWithTheReference) {
 TEST(Matmul, SameBitsOnAllThreads) {
   Source source(4);
   for (DType dtype : {kFloat32, kFloat64}) {
-    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{32, 120, 400}, {128, 512, 784},
-                                  {512, 784, 128}, {300, 70, 1000}, {7, 900, 900}}) {
+    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{32, 120, 400},
+                                  {128, 512, 784},
+                                  {512, 784, 128},
+                                  {300, 70, 1000},
+                                  {7, 900, 900}}) {
       const Tensor a = source.values({m, k}, dtype), b = source.values({n, k}, dtype);
       const Tensor bias = source.values({n}, dtype);
       expect_same_bits_on_all_threads(
-          [&] { return Results{linear(a, b, bias), mm(a.permute({1, 0}).contiguous().permute({1, 0}),
-                                                      b.permute({1, 0}))}; },
+          [&] {
+            return Results{linear(a, b, bias),
+                           mm(a.permute({1, 0}).contiguous().permute({1, 0}), b.permute({1, 0}))};
+          },
           fmt::format("{}x{}x{}", m, n, k));
     }
   }

@@ -41,26 +41,16 @@ class Dump {
  private:
   static const char* format_name(DType dtype) {
     switch (dtype) {
-      case kFloat32:
-        return "F32";
-      case kFloat64:
-        return "F64";
-      case kInt32:
-        return "I32";
-      case kInt64:
-        return "I64";
-      case kUInt8:
-        return "U8";
-      case kBool:
-        return "BOOL";
-      case kFloat16:
-        return "F16";
-      case kBFloat16:
-        return "BF16";
-      case kInt8:
-        return "I8";
-      case kInt16:
-        return "I16";
+      case kFloat32: return "F32";
+      case kFloat64: return "F64";
+      case kInt32: return "I32";
+      case kInt64: return "I64";
+      case kUInt8: return "U8";
+      case kBool: return "BOOL";
+      case kFloat16: return "F16";
+      case kBFloat16: return "BF16";
+      case kInt8: return "I8";
+      case kInt16: return "I16";
     }
     return "";
   }
@@ -81,10 +71,8 @@ class Dump {
 
   std::string text(const Argument& argument, const std::string& call) {
     switch (argument.kind) {
-      case Argument::Kind::none:
-        return "null";
-      case Argument::Kind::tensor:
-        return reference(argument.tensor, call);
+      case Argument::Kind::none: return "null";
+      case Argument::Kind::tensor: return reference(argument.tensor, call);
       case Argument::Kind::tensors: {
         std::string list;
         for (const Tensor& tensor : argument.tensors) {
@@ -92,18 +80,13 @@ class Dump {
         }
         return "[" + list + "]";
       }
-      case Argument::Kind::floating:
-        return fmt::format(R"({{"float": "{}"}})", argument.floating);
-      case Argument::Kind::integer:
-        return std::to_string(argument.integer);
-      case Argument::Kind::boolean:
-        return argument.integer ? "true" : "false";
-      case Argument::Kind::integers:
-        return fmt::format("[{}]", fmt::join(argument.integers, ", "));
+      case Argument::Kind::floating: return fmt::format(R"({{"float": "{}"}})", argument.floating);
+      case Argument::Kind::integer: return std::to_string(argument.integer);
+      case Argument::Kind::boolean: return argument.integer ? "true" : "false";
+      case Argument::Kind::integers: return fmt::format("[{}]", fmt::join(argument.integers, ", "));
       case Argument::Kind::dtype:
         return fmt::format(R"({{"dtype": "{}"}})", name_of(argument.dtype));
-      case Argument::Kind::string:
-        return fmt::format(R"("{}")", argument.string);
+      case Argument::Kind::string: return fmt::format(R"("{}")", argument.string);
     }
     return "null";
   }

@@ -6,8 +6,8 @@ namespace {
 /// Columns, or partial sums of a plane, kept in registers; the same on every instruction set.
 constexpr int kLanes = 64;
 
-/// Calls body(first column, width) for blocks of columns; the common width is a constant, so that the
-/// loops over it become vectors.
+/// Calls body(first column, width) for blocks of columns; the common width is a constant, so that
+/// the loops over it become vectors.
 template <class Body>
 [[gnu::always_inline]] inline void for_columns(std::int64_t n, Body body) {
   std::int64_t first = 0;

@@ -28,8 +28,7 @@ void pack(const T* a, std::int64_t row_stride, std::int64_t column_stride, std::
 }
 
 template <class T>
-void transpose(const T* rows, std::int64_t stride, std::int64_t n, std::int64_t k,
-               T* transposed) {
+void transpose(const T* rows, std::int64_t stride, std::int64_t n, std::int64_t k, T* transposed) {
   constexpr int kBlock = 16;  // columns of the result written together: a cache line of float
   for (std::int64_t first = 0; first < n; first += kBlock) {
     const int width = static_cast<int>(n - first < kBlock ? n - first : kBlock);
@@ -88,8 +87,8 @@ template <class T, int R, int V, bool Partial>
     typename X::Raw row[V];
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
-      row[v] = Partial && v == V - 1 ? X::load(b + v * X::kWidth, last)
-                                     : X::load(b + v * X::kWidth);
+      row[v] =
+          Partial && v == V - 1 ? X::load(b + v * X::kWidth, last) : X::load(b + v * X::kWidth);
     }
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
@@ -161,7 +160,8 @@ constexpr int kDotColumns = kVectorRegisters == 32 ? 4 : 2;
 
 /// Adds up the products of M rows of a and N rows of b.
 template <class T, int M, int N>
-[[gnu::always_inline]] inline void add_dots(const T* const* a, const T* const* b, std::int64_t count,
+[[gnu::always_inline]] inline void add_dots(const T* const* a, const T* const* b,
+                                            std::int64_t count,
                                             typename Vec<T>::Raw (&sums)[M][N]) {
   using X = Vec<T>;
   std::int64_t k = 0;
@@ -235,8 +235,8 @@ void dots(const DotBlock<T>& p) {
 }
 
 template <class T>
-constexpr GemmLoops<T> kLoops = {kPanelRows, 4 * Vec<T>::kWidth, pack<T>, transpose<T>, copy<T>,
-                                 product<T>, dots<T>};
+constexpr GemmLoops<T> kLoops = {kPanelRows, 4 * Vec<T>::kWidth, pack<T>, transpose<T>,
+                                 copy<T>,    product<T>,         dots<T>};
 
 }  // namespace
 

@@ -6,9 +6,9 @@
 
 namespace facula::cpu {
 
-/// Rows of a matrix: row i begins at data + (offsets ? offsets[i] : i * stride), and its elements are
-/// consecutive. With offsets, rows may overlap: that is how a convolution reads its input as the
-/// matrix of its shifted copies without writing that matrix down.
+/// Rows of a matrix: row i begins at data + (offsets ? offsets[i] : i * stride), and its elements
+/// are consecutive. With offsets, rows may overlap: that is how a convolution reads its input as
+/// the matrix of its shifted copies without writing that matrix down.
 template <class T>
 struct Rows {
   const T* data;
@@ -25,9 +25,9 @@ struct ProductBlock {
   Rows<T> b;          ///< k rows of n
   T* c;
   std::int64_t c_stride;
-  const T* row_bias;  ///< m values added to the rows, or null
+  const T* row_bias;     ///< m values added to the rows, or null
   const T* column_bias;  ///< n values added to the columns, or null
-  bool accumulate;    ///< start from c instead of 0
+  bool accumulate;       ///< start from c instead of 0
 };
 
 /// c[i][j] = bias + dot product of row i of a and row j of b, each of k elements; summed over

@@ -1,9 +1,9 @@
 // How kernel translation units, compiled once per instruction set, are reached from ordinary code.
 //
-// A kernel file backends/cpu/kernels/<stem>.cpp is compiled several times, each time with FACULA_ISA
-// set to another namespace. It must export nothing but one table of function pointers, and must not
-// use inline functions with external linkage (std::vector, ...): the linker could pick a copy that
-// uses instructions the machine lacks.
+// A kernel file backends/cpu/kernels/<stem>.cpp is compiled several times, each time with
+// FACULA_ISA set to another namespace. It must export nothing but one table of function pointers,
+// and must not use inline functions with external linkage (std::vector, ...): the linker could pick
+// a copy that uses instructions the machine lacks.
 #pragma once
 
 #include <cstdint>
@@ -27,28 +27,29 @@ extern int active_isa;
 #ifdef __x86_64__
 /// Declares `type name_kernels` in every instruction set's namespace and `name_kernels()`, which
 /// returns the active one.
-#define FACULA_DECLARE_KERNELS(type, name)                                                  \
-  namespace facula::cpu {                                                                   \
-  namespace baseline {                                                                      \
-  extern const type name##_kernels;                                                         \
-  }                                                                                         \
-  namespace avx2 {                                                                          \
-  extern const type name##_kernels;                                                         \
-  }                                                                                         \
-  namespace avx512 {                                                                        \
-  extern const type name##_kernels;                                                         \
-  }                                                                                         \
-  [[gnu::always_inline]] inline const type& name##_kernels() {                              \
-    return active_isa == 2 ? avx512::name##_kernels                                         \
-                           : active_isa == 1 ? avx2::name##_kernels : baseline::name##_kernels; \
-  }                                                                                         \
+#define FACULA_DECLARE_KERNELS(type, name)                     \
+  namespace facula::cpu {                                      \
+  namespace baseline {                                         \
+  extern const type name##_kernels;                            \
+  }                                                            \
+  namespace avx2 {                                             \
+  extern const type name##_kernels;                            \
+  }                                                            \
+  namespace avx512 {                                           \
+  extern const type name##_kernels;                            \
+  }                                                            \
+  [[gnu::always_inline]] inline const type& name##_kernels() { \
+    return active_isa == 2   ? avx512::name##_kernels          \
+           : active_isa == 1 ? avx2::name##_kernels            \
+                             : baseline::name##_kernels;       \
+  }                                                            \
   }
 #else
-#define FACULA_DECLARE_KERNELS(type, name)                                            \
-  namespace facula::cpu {                                                             \
-  namespace baseline {                                                                \
-  extern const type name##_kernels;                                                   \
-  }                                                                                   \
+#define FACULA_DECLARE_KERNELS(type, name)                                                        \
+  namespace facula::cpu {                                                                         \
+  namespace baseline {                                                                            \
+  extern const type name##_kernels;                                                               \
+  }                                                                                               \
   [[gnu::always_inline]] inline const type& name##_kernels() { return baseline::name##_kernels; } \
   }
 #endif

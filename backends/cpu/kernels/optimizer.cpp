@@ -42,12 +42,9 @@ void sgd_of_kind(const SgdScalars<T>& s, std::int64_t n, T* param, const T* grad
 template <class T>
 void sgd(const SgdScalars<T>& s, std::int64_t n, T* param, const T* grad, T* buffer) {
   switch (s.kind) {
-    case SgdMomentum::none:
-      return sgd_of_kind<T, SgdMomentum::none>(s, n, param, grad, buffer);
-    case SgdMomentum::first:
-      return sgd_of_kind<T, SgdMomentum::first>(s, n, param, grad, buffer);
-    case SgdMomentum::later:
-      return sgd_of_kind<T, SgdMomentum::later>(s, n, param, grad, buffer);
+    case SgdMomentum::none: return sgd_of_kind<T, SgdMomentum::none>(s, n, param, grad, buffer);
+    case SgdMomentum::first: return sgd_of_kind<T, SgdMomentum::first>(s, n, param, grad, buffer);
+    case SgdMomentum::later: return sgd_of_kind<T, SgdMomentum::later>(s, n, param, grad, buffer);
   }
 }
 

@@ -1,13 +1,13 @@
-// Pooling windows. Positions are those of one image: for channels_last, [H, W, C] with all channels of a
-// position together; for planes, [H, W] of one channel, which is the case C = 1.
+// Pooling windows. Positions are those of one image: for channels_last, [H, W, C] with all channels
+// of a position together; for planes, [H, W] of one channel, which is the case C = 1.
 #pragma once
 
 #include "backends/cpu/kernels/kernel_names.h"
 
 namespace facula::cpu {
 
-/// The input positions of one window: rows first_row, first_row + row_step, ... (rows of them), columns
-/// alike. All lie inside the image.
+/// The input positions of one window: rows first_row, first_row + row_step, ... (rows of them),
+/// columns alike. All lie inside the image.
 struct PoolWindow {
   std::int32_t first_row, rows, row_step;
   std::int32_t first_column, columns, column_step;

@@ -1,5 +1,6 @@
-// Values of a Philox stream. Element i of a tensor depends on seed, offset and i alone: float32 values
-// take word i % 4 of block i / 4, 64-bit values words 2 (i % 2) and 2 (i % 2) + 1 of block i / 2.
+// Values of a Philox stream. Element i of a tensor depends on seed, offset and i alone: float32
+// values take word i % 4 of block i / 4, 64-bit values words 2 (i % 2) and 2 (i % 2) + 1 of block i
+// / 2.
 #pragma once
 
 #include "backends/cpu/kernels/kernel_names.h"

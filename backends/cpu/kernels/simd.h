@@ -60,16 +60,16 @@ struct Vec<double> {
 constexpr int kVectorRegisters = 16;
 
 // Parts of a vector go through memory: the masked instructions of AVX2 are slower.
-#define FACULA_PARTIAL(T)                                \
-  FACULA_SIMD Raw load(const T* p, int n) {              \
-    T values[kWidth] = {};                               \
-    for (int i = 0; i < n; ++i) values[i] = p[i];        \
-    return load(values);                                 \
-  }                                                      \
-  FACULA_SIMD void store(T* p, Raw v, int n) {           \
-    T values[kWidth];                                    \
-    store(values, v);                                    \
-    for (int i = 0; i < n; ++i) p[i] = values[i];        \
+#define FACULA_PARTIAL(T)                         \
+  FACULA_SIMD Raw load(const T* p, int n) {       \
+    T values[kWidth] = {};                        \
+    for (int i = 0; i < n; ++i) values[i] = p[i]; \
+    return load(values);                          \
+  }                                               \
+  FACULA_SIMD void store(T* p, Raw v, int n) {    \
+    T values[kWidth];                             \
+    store(values, v);                             \
+    for (int i = 0; i < n; ++i) p[i] = values[i]; \
   }
 
 #if defined(__AVX2__)

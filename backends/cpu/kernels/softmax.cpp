@@ -67,9 +67,8 @@ template <class T>
 T loss(const T* log_probs, std::int64_t n, const CrossEntropyTarget<T>& t) {
   const T direct = -at_target(t) * log_probs[t.target];
   if (t.smoothing == T(0)) return direct;
-  const T even = row_sum<T>(n, [&](std::int64_t k) {
-    return log_probs[k] * (t.weights ? t.weights[k] : T(1));
-  });
+  const T even = row_sum<T>(
+      n, [&](std::int64_t k) { return log_probs[k] * (t.weights ? t.weights[k] : T(1)); });
   return direct - t.smoothing / static_cast<T>(n) * even;
 }
 

@@ -39,7 +39,8 @@ memory::desc plain_weights(const ConvShape& s, IntList strides) {
   if (s.groups == 1) {
     return {weight_dims(s), kType, {strides[0], strides[1], strides[2], strides[3]}};
   }
-  return {weight_dims(s), kType,
+  return {weight_dims(s),
+          kType,
           {strides[0] * (s.oc / s.groups), strides[0], strides[1], strides[2], strides[3]}};
 }
 
@@ -63,11 +64,10 @@ struct Descriptors {
   dnnl::convolution_forward::primitive_desc forward() const {
     using Forward = dnnl::convolution_forward;
     const auto kind = dnnl::prop_kind::forward_training;
-    const Forward::desc description =
-        bias ? Forward::desc(kind, kAlgorithm, input, weights, bias, output, stride, dilation,
-                             before, after)
-             : Forward::desc(kind, kAlgorithm, input, weights, output, stride, dilation, before,
-                             after);
+    const Forward::desc description = bias ? Forward::desc(kind, kAlgorithm, input, weights, bias,
+                                                           output, stride, dilation, before, after)
+                                           : Forward::desc(kind, kAlgorithm, input, weights, output,
+                                                           stride, dilation, before, after);
     return {description, onednn::attributes(), onednn::engine()};
   }
 };
@@ -85,10 +85,9 @@ Kernel create(ConvKind kind, const ConvShape& s, std::int64_t images, bool with_
   }
   if (kind == ConvKind::backward_input) {
     using Backward = dnnl::convolution_backward_data;
-    const Backward::primitive_desc backward(
-        Backward::desc(kAlgorithm, d.input, d.weights, d.output, d.stride, d.dilation, d.before,
-                       d.after),
-        onednn::attributes(), onednn::engine(), forward);
+    const Backward::primitive_desc backward(Backward::desc(kAlgorithm, d.input, d.weights, d.output,
+                                                           d.stride, d.dilation, d.before, d.after),
+                                            onednn::attributes(), onednn::engine(), forward);
     return {Backward(backward),
             {{DNNL_ARG_DIFF_DST, d.output},
              {DNNL_ARG_WEIGHTS, backward.weights_desc()},
@@ -96,10 +95,9 @@ Kernel create(ConvKind kind, const ConvShape& s, std::int64_t images, bool with_
             backward.scratchpad_desc()};
   }
   using Backward = dnnl::convolution_backward_weights;
-  const Backward::primitive_desc backward(
-      Backward::desc(kAlgorithm, d.input, d.weights, d.output, d.stride, d.dilation, d.before,
-                     d.after),
-      onednn::attributes(), onednn::engine(), forward);
+  const Backward::primitive_desc backward(Backward::desc(kAlgorithm, d.input, d.weights, d.output,
+                                                         d.stride, d.dilation, d.before, d.after),
+                                          onednn::attributes(), onednn::engine(), forward);
   return {Backward(backward),
           {{DNNL_ARG_DIFF_DST, d.output},
            {DNNL_ARG_DIFF_WEIGHTS, backward.diff_weights_desc()},
@@ -157,8 +155,9 @@ void run_over_images(const KernelArgs& args, const ConvShape& s, ConvKind kind) 
   const bool convert = !args.out().is_contiguous(kChannelsLast);
   const Tensor out =
       convert ? new_tensor(args.out().sizes(), kFloat32, kCPU, kChannelsLast) : args.out();
-  const Slices slices(s.n, std::clamp<std::int64_t>(s.n * s.multiplications_per_image() / kSliceWork,
-                                                    1, std::min(s.n, kMostSlices)));
+  const Slices slices(s.n,
+                      std::clamp<std::int64_t>(s.n * s.multiplications_per_image() / kSliceWork, 1,
+                                               std::min(s.n, kMostSlices)));
   const bool with_bias = bias.defined();
 
   const memory::desc inside = kernel_for(kind, s, slices.images, with_bias).desc(1);
@@ -175,8 +174,8 @@ void run_over_images(const KernelArgs& args, const ConvShape& s, ConvKind kind) 
     const void* own_weights = weights.data();
     // A last slice of another size may prefer another layout.
     const bool differs = images != slices.images && kernel.desc(1) != inside;
-    const Scratch<std::byte> other(
-        differs ? static_cast<std::int64_t>(kernel.desc(1).get_size()) : 0);
+    const Scratch<std::byte> other(differs ? static_cast<std::int64_t>(kernel.desc(1).get_size())
+                                           : 0);
     if (differs) {
       reorder(s, kind, images, weight.strides(), kernel.desc(1), true, weight.impl()->data,
               other.data());
@@ -196,10 +195,11 @@ void run_backward_weight(const KernelArgs& args, const ConvShape& s) {
   const Tensor grad = args.in(0).contiguous(kChannelsLast);
   const Tensor x = args.in(1).contiguous(kChannelsLast);
   const Tensor& out = args.out();
-  const std::int64_t by_memory = std::max<std::int64_t>(2, kPartialBytes / std::max<std::int64_t>(1, out.nbytes()));
+  const std::int64_t by_memory =
+      std::max<std::int64_t>(2, kPartialBytes / std::max<std::int64_t>(1, out.nbytes()));
   const std::int64_t by_work = s.n * s.multiplications_per_image() / kSliceWork;
-  const Slices chunks(s.n, std::clamp<std::int64_t>(std::min(by_memory, by_work), 1,
-                                                    std::min(s.n, kMostChunks)));
+  const Slices chunks(
+      s.n, std::clamp<std::int64_t>(std::min(by_memory, by_work), 1, std::min(s.n, kMostChunks)));
   const memory::desc inside = kernel_for(kKind, s, chunks.images, false).desc(1);
   const auto bytes = static_cast<std::int64_t>(inside.get_size());
   const Scratch<std::byte> parts(chunks.count * bytes);

@@ -59,9 +59,8 @@ void Kernel::operator()(std::initializer_list<const void*> data) {
   OneThread alone;
   for (const void* p : data) bind(p);
   if (scratch_bytes_ > 0) bind(scratch.data());
-  const dnnl_status_t status =
-      dnnl_primitive_execute(primitive_.get(), stream().get(),
-                             static_cast<int>(arguments_.size()), arguments_.data());
+  const dnnl_status_t status = dnnl_primitive_execute(
+      primitive_.get(), stream().get(), static_cast<int>(arguments_.size()), arguments_.data());
   check<Error>(status == dnnl_success, "oneDNN: a kernel failed with status {}",
                static_cast<int>(status));
 }
@@ -69,8 +68,8 @@ void Kernel::operator()(std::initializer_list<const void*> data) {
 std::size_t KeyHash::operator()(const Key& key) const {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (int i = 0; i < key.count; ++i) {
-    hash = (hash ^ static_cast<std::uint64_t>(key.words[static_cast<std::size_t>(i)])) *
-           0x100000001b3;
+    hash =
+        (hash ^ static_cast<std::uint64_t>(key.words[static_cast<std::size_t>(i)])) * 0x100000001b3;
     hash ^= hash >> 29;
   }
   return hash;

@@ -32,8 +32,8 @@ class OneThread {
   int before_;
 };
 
-/// Attributes of every primitive: a scratchpad shared by two threads would give wrong numbers, so it
-/// is passed in at each execution.
+/// Attributes of every primitive: a scratchpad shared by two threads would give wrong numbers, so
+/// it is passed in at each execution.
 dnnl::primitive_attr attributes();
 
 /// A primitive with its memory objects, belonging to one thread.

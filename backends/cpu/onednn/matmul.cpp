@@ -1,5 +1,5 @@
-// float32 matrix products by oneDNN's matmul primitive. Not by its gemm or inner product, whose bits
-// depend on the number of threads.
+// float32 matrix products by oneDNN's matmul primitive. Not by its gemm or inner product, whose
+// bits depend on the number of threads.
 #include "backends/cpu/matmul.h"
 
 #include <algorithm>
@@ -27,9 +27,8 @@ constexpr std::int64_t kLeastColumns = 128, kColumnGranule = 16;
 MatmulCut cut_of(const MatmulProblem& p) {
   const bool by_rows = 2 * p.m >= p.n;
   const std::int64_t extent = by_rows ? p.m : p.n;
-  const std::int64_t wanted = std::min({p.m * p.n * p.k / kSliceWork,
-                                        extent / (by_rows ? kLeastRows : kLeastColumns),
-                                        kMostSlices});
+  const std::int64_t wanted = std::min(
+      {p.m * p.n * p.k / kSliceWork, extent / (by_rows ? kLeastRows : kLeastColumns), kMostSlices});
   const auto slices = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(wanted)));
   return {by_rows, extent, slices, by_rows ? kRowGranule : kColumnGranule};
 }
@@ -42,8 +41,7 @@ onednn::Kernel create(const MatmulProblem& p, std::int64_t m, std::int64_t n) {
   const memory::desc bias = p.bias ? memory::desc({1, n}, type, {n, 1}) : memory::desc();
   const dnnl::matmul::desc description =
       p.bias ? dnnl::matmul::desc(left, right, bias, out) : dnnl::matmul::desc(left, right, out);
-  const dnnl::matmul::primitive_desc primitive(description, onednn::attributes(),
-                                               onednn::engine());
+  const dnnl::matmul::primitive_desc primitive(description, onednn::attributes(), onednn::engine());
   std::vector<onednn::Kernel::Operand> operands = {
       {DNNL_ARG_SRC, left}, {DNNL_ARG_WEIGHTS, right}, {DNNL_ARG_DST, out}};
   if (p.bias) operands.push_back({DNNL_ARG_BIAS, bias});

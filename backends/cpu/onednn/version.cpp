@@ -1,6 +1,6 @@
 // Tells the user which oneDNN computes.
-#include <dnnl.hpp>
 #include <fmt/format.h>
+#include <dnnl.hpp>
 
 #include "runtime/libraries.h"
 

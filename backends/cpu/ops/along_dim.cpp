@@ -19,18 +19,12 @@ namespace {
 template <class F>
 void with_type(DType dtype, F f) {
   switch (dtype) {
-    case kFloat32:
-      return f(float{});
-    case kFloat64:
-      return f(double{});
-    case kInt32:
-      return f(std::int32_t{});
-    case kInt64:
-      return f(std::int64_t{});
-    case kUInt8:
-      return f(std::uint8_t{});
-    default:
-      return f(bool{});
+    case kFloat32: return f(float{});
+    case kFloat64: return f(double{});
+    case kInt32: return f(std::int32_t{});
+    case kInt64: return f(std::int64_t{});
+    case kUInt8: return f(std::uint8_t{});
+    default: return f(bool{});
   }
 }
 

@@ -21,8 +21,8 @@ const BatchNormLoops<T>& loops() {
   }
 }
 
-/// How the elements of [N, C, ...] lie: `rows` rows of C channels, or N * C planes. Both are cut into
-/// slices by size alone.
+/// How the elements of [N, C, ...] lie: `rows` rows of C channels, or N * C planes. Both are cut
+/// into slices by size alone.
 struct Layout {
   static constexpr std::int64_t kSliceElements = 16384;
 
@@ -33,7 +33,8 @@ struct Layout {
     plane = channels * batch > 0 ? impl.numel / (channels * batch) : 0;
     by_rows = plane == 1 || facula::is_contiguous(impl, kChannelsLast);
     rows = batch * plane;
-    rows_per_slice = std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, channels));
+    rows_per_slice =
+        std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, channels));
     slices = by_rows ? (rows + rows_per_slice - 1) / rows_per_slice : batch;
   }
 
@@ -92,10 +93,10 @@ void statistics(const Layout& layout, const T* x, double* mean, double* deviatio
   for (std::int64_t c = 0; c < layout.channels; ++c) {
     double count = 0, m = 0, d = 0;
     for (std::int64_t slice = 0; slice < layout.slices; ++slice) {
-      const auto n = static_cast<double>(
-          layout.by_rows
-              ? std::min(layout.rows_per_slice, layout.rows - slice * layout.rows_per_slice)
-              : layout.plane);
+      const auto n =
+          static_cast<double>(layout.by_rows ? std::min(layout.rows_per_slice,
+                                                        layout.rows - slice * layout.rows_per_slice)
+                                             : layout.plane);
       const double difference = static_cast<double>(means[slice * layout.channels + c]) - m;
       const double total = count + n;
       m += difference * n / total;
@@ -159,8 +160,8 @@ void backward(const KernelArgs& args) {
   const Tensor inverses = per_channel(args, 4);
   const T* mean = data<T>(means);
   const T* invstd = data<T>(inverses);
-  const Tensor partial = new_tensor({2, std::max<std::int64_t>(layout.slices, 1), channels},
-                                    dtype_of<T>, kCPU);
+  const Tensor partial =
+      new_tensor({2, std::max<std::int64_t>(layout.slices, 1), channels}, dtype_of<T>, kCPU);
   T* sums = data<T>(partial);
   T* products = sums + layout.slices * channels;
   if (layout.by_rows) {

@@ -1,11 +1,11 @@
 // Convolutions with stride 1 on contiguous tensors as products with shifted inputs.
 //
-// A pixel of the result is a product of the weights with the input around it. Numbering the pixels of
-// the padded input through, line after line, every weight sees the input at a constant shift: the
-// convolution is a matrix product whose right matrix has the shifted inputs as rows, without ever
-// being written down. Results at the line ends, where a shift crosses into the next line, are thrown
-// away. That wastes (kW - 1) / width of the work and spares all set-up and conversion, so it is the
-// best there is for few channels and small images.
+// A pixel of the result is a product of the weights with the input around it. Numbering the pixels
+// of the padded input through, line after line, every weight sees the input at a constant shift:
+// the convolution is a matrix product whose right matrix has the shifted inputs as rows, without
+// ever being written down. Results at the line ends, where a shift crosses into the next line, are
+// thrown away. That wastes (kW - 1) / width of the work and spares all set-up and conversion, so it
+// is the best there is for few channels and small images.
 #include "backends/cpu/convolution.h"
 
 #include <algorithm>
@@ -75,7 +75,8 @@ struct Shifts {
       for (std::int64_t i = 0; i < s.kh; ++i) {
         for (std::int64_t j = 0; j < s.kw; ++j) {
           const std::int64_t y = mirrored ? s.kh - 1 - i : i, x = mirrored ? s.kw - 1 - j : j;
-          *offsets++ = (c * planes.padded_h + y * s.dilation_h) * planes.padded_w + x * s.dilation_w;
+          *offsets++ =
+              (c * planes.padded_h + y * s.dilation_h) * planes.padded_w + x * s.dilation_w;
         }
       }
     }
@@ -100,7 +101,8 @@ struct ShiftedProduct {
     const std::int64_t bands =
         std::clamp<std::int64_t>(std::min(kWantedSlices / images, work / kSliceWork), 1, out_h);
     const std::int64_t lines = (out_h + bands - 1) / bands;
-    const std::int64_t together = std::max<std::int64_t>(1, kSliceWork / std::max<std::int64_t>(1, work));
+    const std::int64_t together =
+        std::max<std::int64_t>(1, kSliceWork / std::max<std::int64_t>(1, work));
     base::parallel_for((images + together - 1) / together * bands, [&](std::int64_t slice) {
       const std::int64_t line = slice % bands * lines;
       const std::int64_t count = std::min(lines, out_h - line);
@@ -157,8 +159,16 @@ void forward(const KernelArgs& args, const ConvShape& s) {
   shifts.fill(offsets.data(), false);
   const Scratch<T> packed(loops.packed_size(s.oc, shifts.count()));
   loops.pack(weight.impl()->typed<T>(), shifts.count(), 1, s.oc, shifts.count(), packed.data());
-  ShiftedProduct<T>{s.n, planes, offsets.data(), shifts.count(), packed.data(), s.oc, s.oh, s.ow,
-                    bias.defined() ? bias.impl()->typed<T>() : nullptr, x.impl()->typed<T>(),
+  ShiftedProduct<T>{s.n,
+                    planes,
+                    offsets.data(),
+                    shifts.count(),
+                    packed.data(),
+                    s.oc,
+                    s.oh,
+                    s.ow,
+                    bias.defined() ? bias.impl()->typed<T>() : nullptr,
+                    x.impl()->typed<T>(),
                     args.out().impl()->typed<T>()}
       .run();
 }
@@ -169,8 +179,8 @@ void gather_input_gradient(const KernelArgs& args, const ConvShape& s) {
   const GemmLoops<T>& loops = gemm_loops<T>();
   const Tensor grad = args.in(0).contiguous(), weight = args.in(1).contiguous();
   const std::int64_t above = (s.kh - 1) * s.dilation_h, before = (s.kw - 1) * s.dilation_w;
-  const PaddedPlanes planes = {s.oc,         s.oh,            s.ow,          s.h + above,
-                               s.w + before, above - s.pad_h, before - s.pad_w};
+  const PaddedPlanes planes = {
+      s.oc, s.oh, s.ow, s.h + above, s.w + before, above - s.pad_h, before - s.pad_w};
   const Shifts shifts{planes, s};
   const Scratch<std::int64_t> offsets(shifts.count());
   shifts.fill(offsets.data(), true);
@@ -186,8 +196,17 @@ void gather_input_gradient(const KernelArgs& args, const ConvShape& s) {
   }
   const Scratch<T> packed(loops.packed_size(s.c, shifts.count()));
   loops.pack(turned.data(), shifts.count(), 1, s.c, shifts.count(), packed.data());
-  ShiftedProduct<T>{s.n, planes, offsets.data(), shifts.count(), packed.data(), s.c, s.h, s.w,
-                    nullptr, grad.impl()->typed<T>(), args.out().impl()->typed<T>()}
+  ShiftedProduct<T>{s.n,
+                    planes,
+                    offsets.data(),
+                    shifts.count(),
+                    packed.data(),
+                    s.c,
+                    s.h,
+                    s.w,
+                    nullptr,
+                    grad.impl()->typed<T>(),
+                    args.out().impl()->typed<T>()}
       .run();
 }
 
@@ -226,8 +245,8 @@ void scatter_input_gradient(const KernelArgs& args, const ConvShape& s) {
       T* sums = planes.plain() ? out : padded.data();
       std::memset(sums, 0, static_cast<std::size_t>(planes.numel()) * sizeof(T));
       for (std::int64_t tap = 0; tap < taps; ++tap) {
-        const std::int64_t shift = tap / s.kw * s.dilation_h * planes.padded_w +
-                                   tap % s.kw * s.dilation_w;
+        const std::int64_t shift =
+            tap / s.kw * s.dilation_h * planes.padded_w + tap % s.kw * s.dilation_w;
         loops.product({.m = s.c,
                        .n = pixels,
                        .k = s.oc,
@@ -268,13 +287,13 @@ void backward_weight(const KernelArgs& args, const ConvShape& s) {
   const Scratch<std::int64_t> offsets(depth);
   shifts.fill(offsets.data(), false);
   const std::int64_t pixels = (s.oh - 1) * planes.padded_w + s.ow;
-  const std::int64_t chunks = std::clamp<std::int64_t>(s.n * numel * pixels / kChunkWork, 1,
-                                                       std::min(s.n, kMostChunks));
+  const std::int64_t chunks =
+      std::clamp<std::int64_t>(s.n * numel * pixels / kChunkWork, 1, std::min(s.n, kMostChunks));
   const std::int64_t images = (s.n + chunks - 1) / chunks;
   const std::int64_t parts = (s.n + images - 1) / images;
   // Images whose copies are kept together, so that sums of lanes are joined once for all of them.
-  const std::int64_t copied = (planes.plain() ? 0 : planes.numel()) +
-                              (spread.plain() ? 0 : spread.numel());
+  const std::int64_t copied =
+      (planes.plain() ? 0 : planes.numel()) + (spread.plain() ? 0 : spread.numel());
   const std::int64_t together =
       std::clamp<std::int64_t>(kCopiedElements / std::max<std::int64_t>(1, copied), 1, images);
   T* out = args.out().impl()->typed<T>();
@@ -288,20 +307,20 @@ void backward_weight(const KernelArgs& args, const ConvShape& s) {
       const std::int64_t batch = std::min(together, end - n);
       const T* source = x.impl()->typed<T>() + n * s.c * s.h * s.w;
       const T* lines = grad.impl()->typed<T>() + n * s.oc * s.oh * s.ow;
-      loops.dots({.m = s.oc,
-                  .n = depth,
-                  .k = pixels,
-                  .a = {padded_batch(loops, spread, batch, lines, wide.data()),
-                        s.oh * planes.padded_w, nullptr},
-                  .b = {padded_batch(loops, planes, batch, source, padded.data()), 0,
-                        offsets.data()},
-                  .batch = batch,
-                  .a_step = spread.numel(),
-                  .b_step = planes.numel(),
-                  .c = first + part * numel,
-                  .c_stride = depth,
-                  .column_bias = nullptr,
-                  .accumulate = n > part * images});
+      loops.dots(
+          {.m = s.oc,
+           .n = depth,
+           .k = pixels,
+           .a = {padded_batch(loops, spread, batch, lines, wide.data()), s.oh * planes.padded_w,
+                 nullptr},
+           .b = {padded_batch(loops, planes, batch, source, padded.data()), 0, offsets.data()},
+           .batch = batch,
+           .a_step = spread.numel(),
+           .b_step = planes.numel(),
+           .c = first + part * numel,
+           .c_stride = depth,
+           .column_bias = nullptr,
+           .accumulate = n > part * images});
     }
   });
   if (parts == 1) return;

@@ -482,12 +482,9 @@ void run(const KernelArgs& args) {
   const ConvShape shape = conv_shape_of(args);
   if (run_if_empty(args, shape)) return;
   switch (conv_kind(args)) {
-    case ConvKind::forward:
-      return Forward(args, shape).run();
-    case ConvKind::backward_input:
-      return backward_input(args, shape);
-    case ConvKind::backward_weight:
-      return backward_weight(args, shape);
+    case ConvKind::forward: return Forward(args, shape).run();
+    case ConvKind::backward_input: return backward_input(args, shape);
+    case ConvKind::backward_weight: return backward_weight(args, shape);
   }
 }
 

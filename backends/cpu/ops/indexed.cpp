@@ -134,30 +134,21 @@ class Indexed {
 template <class F>
 void with_element_size(DType dtype, F f) {
   switch (size_of(dtype)) {
-    case 1:
-      return f(std::uint8_t{});
-    case 2:
-      return f(std::uint16_t{});
-    case 4:
-      return f(std::uint32_t{});
-    default:
-      return f(std::uint64_t{});
+    case 1: return f(std::uint8_t{});
+    case 2: return f(std::uint16_t{});
+    case 4: return f(std::uint32_t{});
+    default: return f(std::uint64_t{});
   }
 }
 
 template <class F>
 void with_numeric_type(DType dtype, F f) {
   switch (dtype) {
-    case kFloat32:
-      return f(float{});
-    case kFloat64:
-      return f(double{});
-    case kInt32:
-      return f(std::int32_t{});
-    case kInt64:
-      return f(std::int64_t{});
-    default:
-      return f(std::uint8_t{});
+    case kFloat32: return f(float{});
+    case kFloat64: return f(double{});
+    case kInt32: return f(std::int32_t{});
+    case kInt64: return f(std::int64_t{});
+    default: return f(std::uint8_t{});
   }
 }
 

@@ -1,5 +1,5 @@
-// Matrix products in register tiles: float64; float32 where one of the inputs is transposed, as in a
-// linear layer, or where the problem is small.
+// Matrix products in register tiles: float64; float32 where one of the inputs is transposed, as in
+// a linear layer, or where the problem is small.
 #include "backends/cpu/matmul.h"
 
 #include <algorithm>
@@ -53,7 +53,8 @@ class Tiles {
   template <class Body>
   void for_blocks(const MatmulCut& cut, Body body) const {
     const std::int64_t together =
-        cut.pieces > 1 ? 1 : std::max<std::int64_t>(1, kSliceWork / std::max<std::int64_t>(1, work()));
+        cut.pieces > 1 ? 1
+                       : std::max<std::int64_t>(1, kSliceWork / std::max<std::int64_t>(1, work()));
     const std::int64_t groups = (p_.batch + together - 1) / together;
     base::parallel_for(groups * cut.pieces, [&](std::int64_t slice) {
       const std::int64_t begin = slice % cut.pieces * cut.step;
@@ -73,23 +74,23 @@ class Tiles {
   void run_dots() const {
     const bool by_rows = p_.m >= p_.n;
     const MatmulCut cut(by_rows, by_rows ? p_.m : p_.n, work() / kSliceWork, by_rows ? 12 : 8);
-    for_blocks(cut, [&](std::int64_t b, std::int64_t i, std::int64_t m, std::int64_t j,
-                        std::int64_t n) {
-      for (std::int64_t k = 0; k < p_.k; k += kDepthOfDots) {
-        loops_.dots({.m = m,
-                     .n = n,
-                     .k = std::min(kDepthOfDots, p_.k - k),
-                     .a = {left(b, i, k), p_.left.row_stride, nullptr},
-                     .b = {right(b, k, j), p_.right.column_stride, nullptr},
-                     .batch = 1,
-                     .a_step = 0,
-                     .b_step = 0,
-                     .c = out(b, i, j),
-                     .c_stride = p_.n,
-                     .column_bias = k == 0 ? bias(j) : nullptr,
-                     .accumulate = k > 0});
-      }
-    });
+    for_blocks(cut,
+               [&](std::int64_t b, std::int64_t i, std::int64_t m, std::int64_t j, std::int64_t n) {
+                 for (std::int64_t k = 0; k < p_.k; k += kDepthOfDots) {
+                   loops_.dots({.m = m,
+                                .n = n,
+                                .k = std::min(kDepthOfDots, p_.k - k),
+                                .a = {left(b, i, k), p_.left.row_stride, nullptr},
+                                .b = {right(b, k, j), p_.right.column_stride, nullptr},
+                                .batch = 1,
+                                .a_step = 0,
+                                .b_step = 0,
+                                .c = out(b, i, j),
+                                .c_stride = p_.n,
+                                .column_bias = k == 0 ? bias(j) : nullptr,
+                                .accumulate = k > 0});
+                 }
+               });
   }
 
   /// The left matrix is packed by every slice: cut by rows where there are enough of them.
@@ -140,12 +141,13 @@ Refusal refuse(const KernelArgs& args) {
   const Tensor& b = args.in(1);
   if (a.dtype() == kFloat64) return nullptr;
   if (a.dtype() != kFloat32) return "not floating point";
-  const std::int64_t batch = args.call.op.id == OpId::bmm ? std::max<std::int64_t>(1, a.sizes()[0]) : 1;
+  const std::int64_t batch =
+      args.call.op.id == OpId::bmm ? std::max<std::int64_t>(1, a.sizes()[0]) : 1;
   const std::int64_t depth = std::max<std::int64_t>(1, a.sizes()[a.dim() - 1]);
   // Which of its dimensions lies dense decides whether the right matrix is read along its rows.
   const bool linear = args.call.op.id == OpId::linear;
-  const bool of_rows = b.strides()[b.dim() - (linear ? 1 : 2)] == 1 &&
-                       a.strides()[a.dim() - 1] == 1;
+  const bool of_rows =
+      b.strides()[b.dim() - (linear ? 1 : 2)] == 1 && a.strides()[a.dim() - 1] == 1;
   if (args.out().numel() * depth > batch * (of_rows ? kLargestOfRows : kLargest)) {
     return "large float32 products are the library's";
   }

@@ -1,6 +1,6 @@
 // Random tensors and dropout.
-#include "backends/cpu/elementwise.h"
 #include "backends/cpu/kernels/random.h"
+#include "backends/cpu/elementwise.h"
 #include "backends/cpu/registration.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
@@ -58,9 +58,8 @@ void dropout(const KernelArgs& args) {
   });
   const Tensor typed = factors.to(self.dtype());
   const Tensor* inputs[] = {&self, &typed};
-  run_strided_loop(
-      elementwise_loops[static_cast<int>(OpId::mul)][static_cast<int>(self.dtype())], nullptr,
-      args.out(), inputs);
+  run_strided_loop(elementwise_loops[static_cast<int>(OpId::mul)][static_cast<int>(self.dtype())],
+                   nullptr, args.out(), inputs);
 }
 
 }  // namespace

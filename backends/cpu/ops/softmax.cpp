@@ -87,8 +87,10 @@ class Targets {
  public:
   Targets(const Tensor& target, const Tensor& weight, std::int64_t classes, std::int64_t ignored,
           double smoothing)
-      : labels_(target.contiguous()), weights_(weight.defined() ? weight.contiguous() : weight),
-        ignored_(ignored), smoothing_(static_cast<T>(smoothing)) {
+      : labels_(target.contiguous()),
+        weights_(weight.defined() ? weight.contiguous() : weight),
+        ignored_(ignored),
+        smoothing_(static_cast<T>(smoothing)) {
     weight_sum_ = static_cast<T>(classes);
     if (weights_.defined()) {
       weight_sum_ = 0;

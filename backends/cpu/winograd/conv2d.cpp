@@ -121,12 +121,9 @@ void run(const KernelArgs& args) {
   const ConvShape s = conv_shape_of(args);
   if (run_if_empty(args, s)) return;
   switch (conv_kind(args)) {
-    case ConvKind::forward:
-      return run_correlation(args, correlation_of(s), false);
-    case ConvKind::backward_input:
-      return run_correlation(args, input_gradient_of(s), true);
-    case ConvKind::backward_weight:
-      return run_weight_gradient(args, correlation_of(s));
+    case ConvKind::forward: return run_correlation(args, correlation_of(s), false);
+    case ConvKind::backward_input: return run_correlation(args, input_gradient_of(s), true);
+    case ConvKind::backward_weight: return run_weight_gradient(args, correlation_of(s));
   }
 }
 

@@ -21,10 +21,12 @@ namespace ops {
 
 CompositeDef define_addmm() {
   return {
-      .signature = "addmm(Tensor self, Tensor mat1, Tensor mat2, float beta=1, float alpha=1) "
-                   "-> Tensor",
-      .doc = "beta * self + alpha * (mat1 mat2).  self: broadcastable to [M, N], mat1: [M, K], "
-             "mat2: [K, N] -> [M, N]. With beta 0, self is not read.",
+      .signature =
+          "addmm(Tensor self, Tensor mat1, Tensor mat2, float beta=1, float alpha=1) "
+          "-> Tensor",
+      .doc =
+          "beta * self + alpha * (mat1 mat2).  self: broadcastable to [M, N], mat1: [M, K], "
+          "mat2: [K, N] -> [M, N]. With beta 0, self is not read.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({5}), s.normal({3, 4}), s.normal({4, 5})});

@@ -21,10 +21,12 @@ namespace ops {
 
 CompositeDef define_binary_cross_entropy_with_logits() {
   return {
-      .signature = "binary_cross_entropy_with_logits(Tensor self, Tensor target, "
-                   "Tensor? weight=None, Tensor? pos_weight=None, str reduction='mean') -> Tensor",
-      .doc = "Binary cross-entropy of logits against probabilities of equal size; weight and "
-             "pos_weight broadcast.",
+      .signature =
+          "binary_cross_entropy_with_logits(Tensor self, Tensor target, "
+          "Tensor? weight=None, Tensor? pos_weight=None, str reduction='mean') -> Tensor",
+      .doc =
+          "Binary cross-entropy of logits against probabilities of equal size; weight and "
+          "pos_weight broadcast.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 4}), s.uniform({3, 4}, 0, 1)});

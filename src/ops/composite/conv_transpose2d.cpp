@@ -21,9 +21,9 @@ Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor&
              spread = pair(dilation);
   Dims sizes = {input.sizes()[0], weight.sizes()[1] * groups};
   for (int d = 0; d < 2; ++d) {
-    check<ValueError>(extra[d] >= 0 && (extra[d] < steps[d] || extra[d] < spread[d]),
-                      "conv_transpose2d: output_padding is {}, must be less than stride or dilation",
-                      extra);
+    check<ValueError>(
+        extra[d] >= 0 && (extra[d] < steps[d] || extra[d] < spread[d]),
+        "conv_transpose2d: output_padding is {}, must be less than stride or dilation", extra);
     const auto k = static_cast<std::size_t>(d) + 2;
     sizes.push_back((input.sizes()[k] - 1) * steps[d] - 2 * pads[d] +
                     spread[d] * (weight.sizes()[k] - 1) + 1 + extra[d]);
@@ -36,11 +36,13 @@ namespace ops {
 
 CompositeDef define_conv_transpose2d() {
   return {
-      .signature = "conv_transpose2d(Tensor input, Tensor weight, Tensor? bias=None, "
-                   "int[2] stride=1, int[2] padding=0, int[2] output_padding=0, int groups=1, "
-                   "int[2] dilation=1) -> Tensor",
-      .doc = "Transposed convolution.  input: [N, C, H, W], weight: [C, OC / groups, kH, kW], bias: "
-             "[OC] -> [N, OC, oH, oW].",
+      .signature =
+          "conv_transpose2d(Tensor input, Tensor weight, Tensor? bias=None, "
+          "int[2] stride=1, int[2] padding=0, int[2] output_padding=0, int groups=1, "
+          "int[2] dilation=1) -> Tensor",
+      .doc =
+          "Transposed convolution.  input: [N, C, H, W], weight: [C, OC / groups, kH, kW], bias: "
+          "[OC] -> [N, OC, oH, oW].",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 3, 4, 4}), s.normal({3, 5, 3, 3}), s.normal({5})});

@@ -38,8 +38,8 @@ Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tensor& wei
     return with_probabilities(self, target, weight, reduction, label_smoothing);
   }
   auto loss = [&](const Tensor& logits, const Tensor& labels) {
-    return std::get<0>(cross_entropy_loss(logits, labels, weight, reduction, ignore_index,
-                                          label_smoothing));
+    return std::get<0>(
+        cross_entropy_loss(logits, labels, weight, reduction, ignore_index, label_smoothing));
   };
   if (self.dim() == 2) return loss(self, target);
   if (self.dim() == 1) {
@@ -65,11 +65,13 @@ namespace ops {
 
 CompositeDef define_cross_entropy() {
   return {
-      .signature = "cross_entropy(Tensor self, Tensor target, Tensor? weight=None, "
-                   "str reduction='mean', int ignore_index=-100, float label_smoothing=0) -> "
-                   "Tensor",
-      .doc = "Cross-entropy of logits [N, C, ...] against class indices [N, ...] int64 or class "
-             "probabilities [N, C, ...].",
+      .signature =
+          "cross_entropy(Tensor self, Tensor target, Tensor? weight=None, "
+          "str reduction='mean', int ignore_index=-100, float label_smoothing=0) -> "
+          "Tensor",
+      .doc =
+          "Cross-entropy of logits [N, C, ...] against class indices [N, ...] int64 or class "
+          "probabilities [N, C, ...].",
       .samples =
           [](Samples& s) {
             const Tensor target = tensor({0, 3, 2, -100, 1}, {5}, kInt64);

@@ -16,7 +16,10 @@ CompositeDef define_dot() {
   return {
       .signature = "dot(Tensor self, Tensor other) -> Tensor",
       .doc = "Scalar product.  self, other: [N] -> [].",
-      .samples = [](Samples& s) { s.add({s.normal({5}), s.normal({5})}); },
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({5}), s.normal({5})});
+          },
       .errors =
           [](ErrorSamples& e) {
             e.fails({e.normal({2, 2}), e.normal({2})}, "expected two vectors");

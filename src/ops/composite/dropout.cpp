@@ -16,11 +16,18 @@ namespace ops {
 
 CompositeDef define_dropout() {
   return {
-      .signature = "dropout(Tensor self, float p=0.5, bool training=True, "
-                   "Generator? generator=None) -> Tensor",
+      .signature =
+          "dropout(Tensor self, float p=0.5, bool training=True, "
+          "Generator? generator=None) -> Tensor",
       .doc = "In training, zeroes elements with probability p and scales the rest by 1 / (1 - p).",
-      .samples = [](Samples& s) { s.add({s.normal({3, 4}), 0.5, false}); },
-      .errors = [](ErrorSamples& e) { e.fails({e.normal({2}), -0.5}, "outside [0, 1]"); },
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({3, 4}), 0.5, false});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({2}), -0.5}, "outside [0, 1]");
+          },
   };
 }
 

@@ -10,8 +10,8 @@ namespace {
 Tensor batched(const Tensor& a, const Tensor& b) {
   const IntList as = a.sizes(), bs = b.sizes();
   const int ra = a.dim(), rb = b.dim();
-  const Dims batch = broadcast_sizes({as.data(), as.size() - 2}, {bs.data(), bs.size() - 2},
-                                     "matmul");
+  const Dims batch =
+      broadcast_sizes({as.data(), as.size() - 2}, {bs.data(), bs.size() - 2}, "matmul");
   std::int64_t count = 1;
   for (std::int64_t size : batch) count *= size;
   const auto stacked = [&](const Tensor& x) {
@@ -61,8 +61,9 @@ namespace ops {
 CompositeDef define_matmul() {
   return {
       .signature = "matmul(Tensor self, Tensor other) -> Tensor",
-      .doc = "Product of vectors, matrices or batches of matrices, with PyTorch's rules: a vector "
-             "counts as a row on the left and a column on the right; leading dimensions broadcast.",
+      .doc =
+          "Product of vectors, matrices or batches of matrices, with PyTorch's rules: a vector "
+          "counts as a row on the left and a column on the right; leading dimensions broadcast.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3}), s.normal({3})});

@@ -14,15 +14,19 @@ namespace ops {
 
 CompositeDef define_max_pool2d() {
   return {
-      .signature = "max_pool2d(Tensor self, int[] kernel_size, int[] stride=[], int[] padding=[0], "
-                   "int[] dilation=[1], bool ceil_mode=False) -> Tensor",
+      .signature =
+          "max_pool2d(Tensor self, int[] kernel_size, int[] stride=[], int[] padding=[0], "
+          "int[] dilation=[1], bool ceil_mode=False) -> Tensor",
       .doc = "Maxima of sliding windows of [N, C, H, W]; stride defaults to the kernel size.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 3, 6, 6}), Dims{2}});
             s.add({s.normal({2, 3, 7, 5}), Dims{3}, Dims{2}, Dims{1}});
           },
-      .errors = [](ErrorSamples& e) { e.fails({e.normal({2, 3, 4, 4}), Dims{5}}, "too small"); },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({2, 3, 4, 4}), Dims{5}}, "too small");
+          },
   };
 }
 

@@ -17,7 +17,10 @@ CompositeDef define_mv() {
   return {
       .signature = "mv(Tensor self, Tensor vec) -> Tensor",
       .doc = "Product of a matrix and a vector.  self: [M, N], vec: [N] -> [M].",
-      .samples = [](Samples& s) { s.add({s.normal({3, 5}), s.normal({5})}); },
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({3, 5}), s.normal({5})});
+          },
       .errors =
           [](ErrorSamples& e) {
             e.fails({e.normal({2, 2}), e.normal({2, 2})}, "expected a matrix and a vector");

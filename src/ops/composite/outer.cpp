@@ -6,8 +6,7 @@ namespace facula {
 
 Tensor outer(const Tensor& self, const Tensor& vec2) {
   check<ShapeError>(self.dim() == 1 && vec2.dim() == 1,
-                    "outer: sizes are {} and {}, expected two vectors", self.sizes(),
-                    vec2.sizes());
+                    "outer: sizes are {} and {}, expected two vectors", self.sizes(), vec2.sizes());
   return reshape(self, {self.sizes()[0], 1}) * vec2;
 }
 
@@ -17,7 +16,10 @@ CompositeDef define_outer() {
   return {
       .signature = "outer(Tensor self, Tensor vec2) -> Tensor",
       .doc = "Products of all pairs.  self: [M], vec2: [N] -> [M, N].",
-      .samples = [](Samples& s) { s.add({s.normal({3}), s.normal({5})}); },
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({3}), s.normal({5})});
+          },
       .errors =
           [](ErrorSamples& e) {
             e.fails({e.normal({2, 2}), e.normal({2})}, "expected two vectors");

@@ -17,13 +17,17 @@ namespace ops {
 CompositeDef define_reshape() {
   return {
       .signature = "reshape(Tensor self, int[] size) -> Tensor",
-      .doc = "The elements in row-major order as another shape: a view where possible, else a copy.",
+      .doc =
+          "The elements in row-major order as another shape: a view where possible, else a copy.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 6}), Dims{3, -1}});
             s.add({s.normal({4, 2}).permute({1, 0}), Dims{8}});
           },
-      .errors = [](ErrorSamples& e) { e.fails({e.normal({2, 3}), Dims{4}}, "has 6 elements"); },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({2, 3}), Dims{4}}, "has 6 elements");
+          },
   };
 }
 

@@ -30,7 +30,10 @@ CompositeDef define_sum_to_size() {
             s.add({s.normal({2, 3, 4}), Dims{3, 1}});
             s.add({s.normal({2, 3}), Dims{}});
           },
-      .errors = [](ErrorSamples& e) { e.fails({e.normal({2, 3}), Dims{4}}, "broadcast"); },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({2, 3}), Dims{4}}, "broadcast");
+          },
   };
 }
 

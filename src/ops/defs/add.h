@@ -21,10 +21,11 @@ OpDef define_add() {
   return elementwise<scalar::add_functor>({
       .signature = "add(Tensor self, Tensor other) -> Tensor",
       .doc = "self + other with broadcasting and type promotion.  self, other: [*] -> [*].",
-      .gradient = [](GradientContext& g) {
-        if (g.needs(0)) g.set(0, g.grad());
-        if (g.needs(1)) g.set(1, g.grad());
-      },
+      .gradient =
+          [](GradientContext& g) {
+            if (g.needs(0)) g.set(0, g.grad());
+            if (g.needs(1)) g.set(1, g.grad());
+          },
       .saves = kSavesNothing,
       .autocast = Autocast::promote,
       .samples = [](Samples& s) { s.binary(); },

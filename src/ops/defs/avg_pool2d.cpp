@@ -20,8 +20,9 @@ void infer(Infer& c) {
 
 OpDef define_avg_pool2d() {
   return {
-      .signature = "avg_pool2d(Tensor self, int[] kernel_size, int[] stride=[], int[] padding=[0], "
-                   "bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
+      .signature =
+          "avg_pool2d(Tensor self, int[] kernel_size, int[] stride=[], int[] padding=[0], "
+          "bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
       .doc = "Means of sliding windows of [N, C, H, W]; stride defaults to the kernel size.",
       .infer = infer,
       .gradient =

@@ -8,26 +8,31 @@ namespace facula::ops {
 
 OpDef define_avg_pool2d_backward() {
   return {
-      .signature = "avg_pool2d_backward(Tensor grad, int[2] size, int[] kernel_size, int[] stride, "
-                   "int[] padding, bool count_include_pad) -> Tensor",
-      .doc = "Spreads each grad [N, C, h, w] evenly over its window of an input of height and width "
-             "`size`.",
+      .signature =
+          "avg_pool2d_backward(Tensor grad, int[2] size, int[] kernel_size, int[] stride, "
+          "int[] padding, bool count_include_pad) -> Tensor",
+      .doc =
+          "Spreads each grad [N, C, h, w] evenly over its window of an input of height and width "
+          "`size`.",
       .infer =
           [](Infer& c) {
             const Dims& size = c.attrs<avg_pool2d_backward_attrs>().size;
             const Tensor& grad = c.in(0);
-            check<DTypeError>(kFloatingTypes.contains(grad.dtype()),
-                              "avg_pool2d_backward: dtype {} is not supported; use float32 or float64",
-                              name_of(grad.dtype()));
-            check<ShapeError>(grad.dim() == 4, "avg_pool2d_backward: grad of size {}, expected "
-                              "[N, C, h, w]", grad.sizes());
+            check<DTypeError>(
+                kFloatingTypes.contains(grad.dtype()),
+                "avg_pool2d_backward: dtype {} is not supported; use float32 or float64",
+                name_of(grad.dtype()));
+            check<ShapeError>(grad.dim() == 4,
+                              "avg_pool2d_backward: grad of size {}, expected "
+                              "[N, C, h, w]",
+                              grad.sizes());
             c.out(grad.dtype(), {grad.sizes()[0], grad.sizes()[1], size[0], size[1]},
                   grad.suggest_memory_format());
           },
       .gradient =
           [](GradientContext& g) {
-            // Its transpose is the pooling itself; ceil_mode only matters for the output's size, which
-            // is given here by the windows that grad covers.
+            // Its transpose is the pooling itself; ceil_mode only matters for the output's size,
+            // which is given here by the windows that grad covers.
             const auto& attrs = g.attrs<avg_pool2d_backward_attrs>();
             const IntList wanted = g.input(0).sizes();
             Tensor pooled = avg_pool2d(g.grad(), attrs.kernel_size, attrs.stride, attrs.padding,

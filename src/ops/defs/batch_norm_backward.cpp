@@ -8,8 +8,9 @@ namespace facula::ops {
 
 OpDef define_batch_norm_backward() {
   return {
-      .signature = "batch_norm_backward(Tensor grad, Tensor input, Tensor? weight, Tensor mean, "
-                   "Tensor invstd) -> (Tensor, Tensor, Tensor)",
+      .signature =
+          "batch_norm_backward(Tensor grad, Tensor input, Tensor? weight, Tensor mean, "
+          "Tensor invstd) -> (Tensor, Tensor, Tensor)",
       .doc = "Gradients of batch_norm_train with respect to input, weight and bias.",
       .infer =
           [](Infer& c) {

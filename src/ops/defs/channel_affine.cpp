@@ -9,8 +9,9 @@ namespace facula::ops {
 OpDef define_channel_affine() {
   return {
       .signature = "channel_affine(Tensor self, Tensor scale, Tensor shift) -> Tensor",
-      .doc = "self * scale + shift with one scale and shift per channel.  self: [N, C, ...], scale, "
-             "shift: [C].",
+      .doc =
+          "self * scale + shift with one scale and shift per channel.  self: [N, C, ...], scale, "
+          "shift: [C].",
       .infer =
           [](Infer& c) {
             const Tensor& input = c.in(0);

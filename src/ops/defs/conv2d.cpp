@@ -26,11 +26,13 @@ void infer(Infer& c) {
 
 OpDef define_conv2d() {
   return {
-      .signature = "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, "
-                   "int[2] padding=0, int[2] dilation=1, int groups=1) -> Tensor",
-      .doc = "Two-dimensional cross-correlation.  input: [N, C, H, W], weight: [OC, C / groups, kH, "
-             "kW], bias: [OC] -> [N, OC, oH, oW]. The result is channels_last if input or weight "
-             "is, which is the fastest layout; float32 or float64.",
+      .signature =
+          "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, "
+          "int[2] padding=0, int[2] dilation=1, int groups=1) -> Tensor",
+      .doc =
+          "Two-dimensional cross-correlation.  input: [N, C, H, W], weight: [OC, C / groups, kH, "
+          "kW], bias: [OC] -> [N, OC, oH, oW]. The result is channels_last if input or weight "
+          "is, which is the fastest layout; float32 or float64.",
       .infer = infer,
       .gradient =
           [](GradientContext& g) {
@@ -59,8 +61,8 @@ OpDef define_conv2d() {
                    Dims{1, 2}});
             s.add({s.normal({2, 2, 6, 6}), s.normal({2, 2, 3, 3}), NoneType{}, Dims{1}, Dims{2},
                    Dims{2}});
-            s.add({s.normal({2, 4, 5, 5}), s.normal({6, 2, 3, 3}), s.normal({6}), Dims{2},
-                   Dims{1}, Dims{1}, 2});
+            s.add({s.normal({2, 4, 5, 5}), s.normal({6, 2, 3, 3}), s.normal({6}), Dims{2}, Dims{1},
+                   Dims{1}, 2});
             s.add({s.normal({2, 3, 4, 4}), s.normal({3, 1, 3, 3}), NoneType{}, Dims{1}, Dims{1},
                    Dims{1}, 3});
             s.add({s.normal({2, 3, 4, 4}), s.normal({5, 3, 1, 1}), NoneType{}, Dims{2}});

@@ -26,8 +26,9 @@ void infer(Infer& c) {
 
 OpDef define_conv2d_backward_input() {
   return {
-      .signature = "conv2d_backward_input(Tensor grad, Tensor weight, int[] input_size, "
-                   "int[2] stride=1, int[2] padding=0, int[2] dilation=1, int groups=1) -> Tensor",
+      .signature =
+          "conv2d_backward_input(Tensor grad, Tensor weight, int[] input_size, "
+          "int[2] stride=1, int[2] padding=0, int[2] dilation=1, int groups=1) -> Tensor",
       .doc = "Gradient of conv2d's input of size [N, C, H, W], given that of its result.",
       .infer = infer,
       .gradient =

@@ -21,11 +21,12 @@ OpDef define_div() {
   return elementwise<scalar::div_functor>({
       .signature = "div(Tensor self, Tensor other) -> Tensor",
       .doc = "self / other; integers are converted to floating point.  self, other: [*] -> [*].",
-      .gradient = [](GradientContext& g) {
-        const Tensor other = g.input(1);
-        if (g.needs(1)) g.set(1, neg(g.grad() * g.input(0) / (other * other)));
-        if (g.needs(0)) g.set(0, g.take_grad() / other);
-      },
+      .gradient =
+          [](GradientContext& g) {
+            const Tensor other = g.input(1);
+            if (g.needs(1)) g.set(1, neg(g.grad() * g.input(0) / (other * other)));
+            if (g.needs(0)) g.set(0, g.take_grad() / other);
+          },
       .saves = {input(0).for_grad_of(1), input(1)},
       .autocast = Autocast::promote,
       .samples = [](Samples& s) { s.binary(0.5, 3); },

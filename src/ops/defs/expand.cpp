@@ -14,8 +14,9 @@ OpDef define_expand() {
             const Tensor& self = c.in(0);
             Dims sizes = c.attrs<expand_attrs>().size;
             const int lead = sizes.size() - self.dim();
-            check<ShapeError>(lead >= 0, "expand: size {} has fewer dimensions than the tensor's {}",
-                              sizes, self.sizes());
+            check<ShapeError>(lead >= 0,
+                              "expand: size {} has fewer dimensions than the tensor's {}", sizes,
+                              self.sizes());
             for (int d = 0; d < sizes.size(); ++d) {
               const std::int64_t own = d < lead ? 1 : self.sizes()[d - lead];
               if (sizes[d] == -1 && d >= lead) sizes[d] = own;
@@ -27,8 +28,7 @@ OpDef define_expand() {
             c.view(sizes, broadcast_strides(self.sizes(), self.strides(), sizes),
                    self.storage_offset());
           },
-      .gradient =
-          [](GradientContext& g) { g.set(0, sum_to_size(g.grad(), g.input(0).sizes())); },
+      .gradient = [](GradientContext& g) { g.set(0, sum_to_size(g.grad(), g.input(0).sizes())); },
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 1}), Dims{2, 3, 4}});

@@ -51,8 +51,9 @@ void gradient(GradientContext& g) {
 OpDef define_linear() {
   return {
       .signature = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
-      .doc = "input * weight^T + bias.  input: [*, in], weight: [out, in], bias: [out] "
-             "-> [*, out].",
+      .doc =
+          "input * weight^T + bias.  input: [*, in], weight: [out, in], bias: [out] "
+          "-> [*, out].",
       .infer = infer,
       .gradient = gradient,
       .saves = {input(0), input(1).for_grad_of(0)},

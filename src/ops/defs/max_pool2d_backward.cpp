@@ -9,15 +9,17 @@ namespace facula::ops {
 OpDef define_max_pool2d_backward() {
   return {
       .signature = "max_pool2d_backward(Tensor grad, Tensor indices, int[2] size) -> Tensor",
-      .doc = "Adds each grad [N, C, h, w] to the input position its index names; the input's "
-             "height and width are `size`.",
+      .doc =
+          "Adds each grad [N, C, h, w] to the input position its index names; the input's "
+          "height and width are `size`.",
       .infer =
           [](Infer& c) {
             const Dims& size = c.attrs<max_pool2d_backward_attrs>().size;
             const Tensor& grad = c.in(0);
-            check<DTypeError>(kFloatingTypes.contains(grad.dtype()),
-                              "max_pool2d_backward: dtype {} is not supported; use float32 or float64",
-                              name_of(grad.dtype()));
+            check<DTypeError>(
+                kFloatingTypes.contains(grad.dtype()),
+                "max_pool2d_backward: dtype {} is not supported; use float32 or float64",
+                name_of(grad.dtype()));
             check<ShapeError>(grad.dim() == 4 && grad.sizes() == c.in(1).sizes(),
                               "max_pool2d_backward: grad of size {} for indices of size {}",
                               grad.sizes(), c.in(1).sizes());

@@ -24,11 +24,13 @@ void infer(Infer& c) {
 
 OpDef define_max_pool2d_with_indices() {
   return {
-      .signature = "max_pool2d_with_indices(Tensor self, int[] kernel_size, int[] stride=[], "
-                   "int[] padding=[0], int[] dilation=[1], bool ceil_mode=False) -> "
-                   "(Tensor, Tensor)",
-      .doc = "Maxima of sliding windows of [N, C, H, W], and int32 positions h * W + w of the "
-             "maxima. NaN wins; of equal values the first.",
+      .signature =
+          "max_pool2d_with_indices(Tensor self, int[] kernel_size, int[] stride=[], "
+          "int[] padding=[0], int[] dilation=[1], bool ceil_mode=False) -> "
+          "(Tensor, Tensor)",
+      .doc =
+          "Maxima of sliding windows of [N, C, H, W], and int32 positions h * W + w of the "
+          "maxima. NaN wins; of equal values the first.",
       .infer = infer,
       .gradient =
           [](GradientContext& g) {

@@ -11,10 +11,11 @@ void infer(Infer& c) {
   check<ShapeError>(a.dim() == 2 && b.dim() == 2,
                     "mm: sizes are {} and {}, expected two matrices; use matmul for other ranks",
                     a.sizes(), b.sizes());
-  check<ShapeError>(a.sizes()[1] == b.sizes()[0],
-                    "mm: a matrix of size {} cannot be multiplied by one of size {}; the columns of "
-                    "the first must equal the rows of the second",
-                    a.sizes(), b.sizes());
+  check<ShapeError>(
+      a.sizes()[1] == b.sizes()[0],
+      "mm: a matrix of size {} cannot be multiplied by one of size {}; the columns of "
+      "the first must equal the rows of the second",
+      a.sizes(), b.sizes());
   check<DTypeError>(a.dtype() == b.dtype() && kNumericTypes.contains(a.dtype()),
                     "mm: dtypes are {} and {}, expected two equal ones of float32, float64 or "
                     "integers; convert with to()",

@@ -21,10 +21,11 @@ OpDef define_mul() {
   return elementwise<scalar::mul_functor>({
       .signature = "mul(Tensor self, Tensor other) -> Tensor",
       .doc = "self * other with broadcasting and type promotion.  self, other: [*] -> [*].",
-      .gradient = [](GradientContext& g) {
-        if (g.needs(1)) g.set(1, g.grad() * g.input(0));
-        if (g.needs(0)) g.set(0, g.take_grad() * g.input(1));
-      },
+      .gradient =
+          [](GradientContext& g) {
+            if (g.needs(1)) g.set(1, g.grad() * g.input(0));
+            if (g.needs(0)) g.set(0, g.take_grad() * g.input(1));
+          },
       .saves = {input(0).for_grad_of(1), input(1).for_grad_of(0)},
       .autocast = Autocast::promote,
       .samples = [](Samples& s) { s.binary(); },

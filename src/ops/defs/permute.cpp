@@ -8,8 +8,8 @@ namespace {
 
 Dims wrapped(IntList dims, int rank) {
   check<ShapeError>(static_cast<int>(dims.size()) == rank,
-                    "permute: {} names {} dimensions of a tensor that has {}", dims,
-                    dims.size(), rank);
+                    "permute: {} names {} dimensions of a tensor that has {}", dims, dims.size(),
+                    rank);
   Dims result;
   unsigned seen = 0;
   for (std::int64_t d : dims) {
@@ -44,7 +44,10 @@ OpDef define_permute() {
             for (int d = 0; d < order.size(); ++d) inverse[static_cast<int>(order[d])] = d;
             g.set(0, permute(g.grad(), inverse));
           },
-      .samples = [](Samples& s) { s.add({s.normal({2, 3, 4}), Dims{2, 0, -2}}); },
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({2, 3, 4}), Dims{2, 0, -2}});
+          },
       .errors =
           [](ErrorSamples& e) {
             e.fails({e.normal({2, 3}), Dims{0}}, "names 1 dimensions");

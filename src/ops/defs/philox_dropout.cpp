@@ -27,8 +27,9 @@ void infer(Infer& c) {
 OpDef define_philox_dropout() {
   return {
       .signature = "philox_dropout(Tensor self, Tensor state, float p) -> Tensor",
-      .doc = "Zeroes elements with probability p and scales the rest by 1 / (1 - p); which, the "
-             "random stream at state decides by logical index.",
+      .doc =
+          "Zeroes elements with probability p and scales the rest by 1 / (1 - p); which, the "
+          "random stream at state decides by logical index.",
       .infer = infer,
       .gradient =
           [](GradientContext& g) {

@@ -13,8 +13,8 @@ void infer(Infer& c) {
   check_random_state(c.in(0), "philox_random");
   const std::string_view kind = attrs.distribution;
   const bool known = kind == "uniform" || kind == "normal" || kind == "bits";
-  check<ValueError>(known, "philox_random: unknown distribution \"{}\"; use uniform, normal or bits",
-                    kind);
+  check<ValueError>(
+      known, "philox_random: unknown distribution \"{}\"; use uniform, normal or bits", kind);
   const bool fits = kind == "bits" ? attrs.dtype == kInt64 : kFloatingTypes.contains(attrs.dtype);
   check<DTypeError>(fits, "philox_random: {} values cannot be {}; use {}", kind,
                     name_of(attrs.dtype), kind == "bits" ? "int64" : "float32 or float64");
@@ -25,10 +25,12 @@ void infer(Infer& c) {
 
 OpDef define_philox_random() {
   return {
-      .signature = "philox_random(Tensor state, int[] size, dtype dtype=float32, "
-                   "str distribution='uniform') -> Tensor",
-      .doc = "Values of the Philox4x32-10 stream at state = int64 {seed, offset}: uniform on [0, 1), "
-             "normal, or raw int64 bits.",
+      .signature =
+          "philox_random(Tensor state, int[] size, dtype dtype=float32, "
+          "str distribution='uniform') -> Tensor",
+      .doc =
+          "Values of the Philox4x32-10 stream at state = int64 {seed, offset}: uniform on [0, 1), "
+          "normal, or raw int64 bits.",
       .infer = infer,
       .gradient = not_differentiable("the values do not depend on a tensor continuously"),
       .saves = kSavesNothing,

@@ -21,10 +21,11 @@ OpDef define_sub() {
   return elementwise<scalar::sub_functor>({
       .signature = "sub(Tensor self, Tensor other) -> Tensor",
       .doc = "self - other with broadcasting and type promotion.  self, other: [*] -> [*].",
-      .gradient = [](GradientContext& g) {
-        if (g.needs(0)) g.set(0, g.grad());
-        if (g.needs(1)) g.set(1, neg(g.take_grad()));
-      },
+      .gradient =
+          [](GradientContext& g) {
+            if (g.needs(0)) g.set(0, g.grad());
+            if (g.needs(1)) g.set(1, neg(g.take_grad()));
+          },
       .saves = kSavesNothing,
       .autocast = Autocast::promote,
       .samples = [](Samples& s) { s.binary(); },

@@ -25,8 +25,7 @@ void infer(Infer& c) {
                     format);
   const bool channels_last = format == "channels_last";
   check<ShapeError>(!channels_last || self.dim == 4,
-                    "to_copy: channels_last needs 4 dimensions, got size {}",
-                    self.size_list());
+                    "to_copy: channels_last needs 4 dimensions, got size {}", self.size_list());
   c.out(dtype, self.size_list(), channels_last ? kChannelsLast : kContiguous);
 }
 
@@ -34,8 +33,9 @@ void infer(Infer& c) {
 
 OpDef define_to_copy() {
   return {
-      .signature = "to_copy(Tensor self, dtype? dtype=None, str memory_format='preserve') "
-                   "-> Tensor",
+      .signature =
+          "to_copy(Tensor self, dtype? dtype=None, str memory_format='preserve') "
+          "-> Tensor",
       .doc = "A dense copy in the given dtype and layout.  self: [*] any dtype -> [*].",
       .infer = infer,
       .gradient =

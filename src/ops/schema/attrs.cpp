@@ -75,9 +75,8 @@ struct Printer {
 bool attrs_equal(const AttrSchema& schema, const void* a, const void* b) {
   for (int i = 0; i < schema.count; ++i) {
     const AttrField& field = schema.fields[i];
-    const bool equal = visit_field(a, field, [&]<class T>(const T& value) {
-      return value == at<T>(b, field);
-    });
+    const bool equal =
+        visit_field(a, field, [&]<class T>(const T& value) { return value == at<T>(b, field); });
     if (!equal) return false;
   }
   return true;

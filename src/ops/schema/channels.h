@@ -11,7 +11,8 @@ std::int64_t check_channels(const Tensor& input, const char* op);
 void check_per_channel(const Tensor& values, const char* name, const Tensor& input, const char* op);
 /// channels_last if the input is stored so, else contiguous: what channel ops produce.
 MemoryFormat channel_format(const Tensor& input);
-/// [1, C, 1, ...] view of per-channel values for broadcasting against an input of `rank` dimensions.
+/// [1, C, 1, ...] view of per-channel values for broadcasting against an input of `rank`
+/// dimensions.
 Tensor along_channels(const Tensor& values, int rank);
 /// Every dimension but 1.
 Dims all_but_channels(int rank);

@@ -17,9 +17,7 @@ struct ConvShape {
   Dims weight_sizes() const { return {oc, c / groups, kh, kw}; }
   Dims output_sizes() const { return {n, oc, oh, ow}; }
   /// Products to add up for one image.
-  std::int64_t multiplications_per_image() const {
-    return oc * oh * ow * (c / groups) * kh * kw;
-  }
+  std::int64_t multiplications_per_image() const { return oc * oh * ow * (c / groups) * kh * kw; }
 };
 
 /// The attributes that all convolution ops have.

@@ -18,7 +18,7 @@ template <class T>
 class Required {
  public:
   template <class U>
-    requires std::convertible_to<U, T>
+  requires std::convertible_to<U, T>
   constexpr Required(U&& value) : value_(static_cast<U&&>(value)) {}
   constexpr operator const T&() const { return value_; }
   constexpr const T& operator*() const { return value_; }
@@ -94,8 +94,8 @@ class GradientContext {
   Tensor output(std::size_t i) const;
   /// True if somebody wants the gradient of input `i`; otherwise it need not be computed.
   bool needs(std::size_t i) const;
-  /// True if the gradient itself is being recorded: rules that otherwise use an op without a gradient
-  /// rule must compose theirs from ops that have one.
+  /// True if the gradient itself is being recorded: rules that otherwise use an op without a
+  /// gradient rule must compose theirs from ops that have one.
   bool higher_order() const;
   template <class A>
   const A& attrs() const {
@@ -121,8 +121,7 @@ class Gradient {
  public:
   Gradient(GradientRule rule) : rule_(rule) {}
   template <class Lambda>
-    requires std::convertible_to<Lambda, GradientRule>
-  Gradient(Lambda lambda) : rule_(lambda) {}
+  requires std::convertible_to<Lambda, GradientRule> Gradient(Lambda lambda) : rule_(lambda) {}
   GradientRule rule() const { return rule_; }
   /// Why there is no rule.
   const char* reason() const { return reason_; }
@@ -163,8 +162,8 @@ class Saves {
   static constexpr int kMax = 8;
 
   template <std::same_as<Save>... Entries>
-    requires(sizeof...(Entries) > 0 && sizeof...(Entries) <= kMax)
-  constexpr Saves(Entries... entries) : entries_{entries...}, count_(sizeof...(Entries)) {}
+  requires(sizeof...(Entries) > 0 && sizeof...(Entries) <= kMax) constexpr Saves(Entries... entries)
+      : entries_{entries...}, count_(sizeof...(Entries)) {}
   static constexpr Saves nothing() { return Saves(Nothing{}); }
 
   constexpr const Save* begin() const { return entries_; }

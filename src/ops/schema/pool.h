@@ -9,8 +9,8 @@ namespace facula {
 struct PoolAxis {
   std::int64_t kernel, stride, padding, dilation;
 
-  /// Number of windows over `size` elements; with ceil_mode the last may hang over the end, but must
-  /// begin inside the input or its left padding.
+  /// Number of windows over `size` elements; with ceil_mode the last may hang over the end, but
+  /// must begin inside the input or its left padding.
   std::int64_t windows(std::int64_t size, bool ceil_mode) const;
 };
 

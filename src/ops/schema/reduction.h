@@ -22,7 +22,7 @@ struct Reduction {
   static constexpr DTypes dtypes = kComputeTypes;
   /// Integers and bool are reduced to int64.
   static constexpr bool widens_integers = false;
-  static constexpr bool predicate = false;  ///< the result is bool
+  static constexpr bool predicate = false;    ///< the result is bool
   static constexpr bool has_identity = true;  ///< reducing nothing is allowed
 
   template <class T>

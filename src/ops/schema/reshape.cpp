@@ -40,8 +40,7 @@ std::optional<Dims> view_strides(const TensorImpl& impl, IntList sizes) {
   std::int64_t step = impl.dim > 0 ? impl.strides[impl.dim - 1] : 1;
   for (int d = impl.dim - 1; d >= 0; --d) {
     run *= impl.sizes[d];
-    const bool run_ends =
-        d == 0 || (impl.sizes[d - 1] != 1 && impl.strides[d - 1] != run * step);
+    const bool run_ends = d == 0 || (impl.sizes[d - 1] != 1 && impl.strides[d - 1] != run * step);
     if (!run_ends) continue;
     std::int64_t filled = 1;
     while (target >= 0 && (filled < run || sizes[target] == 1)) {

@@ -27,7 +27,8 @@ Tensor Samples::integers(IntList sizes, std::int64_t low, std::int64_t high) {
   Tensor values = empty(sizes, kInt64);
   std::int64_t* data = values.data_ptr<std::int64_t>();
   for (std::int64_t i = 0; i < values.numel(); ++i) {
-    data[i] = low + static_cast<std::int64_t>(next(state_) % static_cast<std::uint64_t>(high - low));
+    data[i] =
+        low + static_cast<std::int64_t>(next(state_) % static_cast<std::uint64_t>(high - low));
   }
   return values;
 }

@@ -29,22 +29,15 @@ struct Spelling {
 Spelling spelling(SymbolicOp op) {
   switch (op) {
     case SymbolicOp::input:
-    case SymbolicOp::constant:
-      return {"", false};
-    case SymbolicOp::negate:
-      return {"-", false};
-    case SymbolicOp::complement:
-      return {"!", false};
-    case SymbolicOp::fma:
-      return {"fma", false};
-    case SymbolicOp::select:
-      return {"select", false};
-#define FACULA_CALL(name) \
-  case SymbolicOp::name:  \
-    return {#name, false};
-#define FACULA_INFIX(name, symbol) \
-  case SymbolicOp::name:           \
-    return {#symbol, true};
+    case SymbolicOp::constant: return {"", false};
+    case SymbolicOp::negate: return {"-", false};
+    case SymbolicOp::complement: return {"!", false};
+    case SymbolicOp::fma: return {"fma", false};
+    case SymbolicOp::select: return {"select", false};
+#define FACULA_CALL(name)                       \
+  case SymbolicOp::name: return {#name, false}; \
+      #define FACULA_INFIX(name, symbol)        \
+  case SymbolicOp::name: return {#symbol, true};
       FACULA_SYMBOLIC_UNARY(FACULA_CALL)
       FACULA_SYMBOLIC_BINARY(FACULA_CALL)
       FACULA_SYMBOLIC_TEST(FACULA_CALL)
@@ -59,31 +52,20 @@ Spelling spelling(SymbolicOp op) {
 
 double apply(const Instruction& i, std::span<const double> inputs, double a, double b, double c) {
   switch (i.op) {
-    case SymbolicOp::input:
-      return inputs[static_cast<size_t>(i.value)];
-    case SymbolicOp::constant:
-      return i.value;
-    case SymbolicOp::negate:
-      return -a;
-    case SymbolicOp::complement:
-      return a == 0;
-    case SymbolicOp::fma:
-      return fma(a, b, c);
-    case SymbolicOp::select:
-      return select(a != 0, b, c);
-    case SymbolicOp::both:
-      return (a != 0) & (b != 0);
-    case SymbolicOp::either:
-      return (a != 0) | (b != 0);
-#define FACULA_UNARY(name) \
-  case SymbolicOp::name:   \
-    return name(a);
-#define FACULA_BINARY(name) \
-  case SymbolicOp::name:    \
-    return name(a, b);
-#define FACULA_INFIX(name, symbol) \
-  case SymbolicOp::name:           \
-    return a symbol b;
+    case SymbolicOp::input: return inputs[static_cast<size_t>(i.value)];
+    case SymbolicOp::constant: return i.value;
+    case SymbolicOp::negate: return -a;
+    case SymbolicOp::complement: return a == 0;
+    case SymbolicOp::fma: return fma(a, b, c);
+    case SymbolicOp::select: return select(a != 0, b, c);
+    case SymbolicOp::both: return (a != 0) & (b != 0);
+    case SymbolicOp::either: return (a != 0) | (b != 0);
+#define FACULA_UNARY(name)                  \
+  case SymbolicOp::name: return name(a);    \
+      #define FACULA_BINARY(name)           \
+  case SymbolicOp::name: return name(a, b); \
+      #define FACULA_INFIX(name, symbol)    \
+  case SymbolicOp::name: return a symbol b;
       FACULA_SYMBOLIC_UNARY(FACULA_UNARY)
       FACULA_SYMBOLIC_BINARY(FACULA_BINARY)
       FACULA_SYMBOLIC_TEST(FACULA_UNARY)
