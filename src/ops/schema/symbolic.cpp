@@ -34,10 +34,10 @@ Spelling spelling(SymbolicOp op) {
     case SymbolicOp::complement: return {"!", false};
     case SymbolicOp::fma: return {"fma", false};
     case SymbolicOp::select: return {"select", false};
-#define FACULA_CALL(name)                       \
-  case SymbolicOp::name: return {#name, false}; \
-      #define FACULA_INFIX(name, symbol)        \
-  case SymbolicOp::name: return {#symbol, true};
+    // clang-format off
+#define FACULA_CALL(name) case SymbolicOp::name: return {#name, false};
+#define FACULA_INFIX(name, symbol) case SymbolicOp::name: return {#symbol, true};
+    // clang-format on
       FACULA_SYMBOLIC_UNARY(FACULA_CALL)
       FACULA_SYMBOLIC_BINARY(FACULA_CALL)
       FACULA_SYMBOLIC_TEST(FACULA_CALL)
@@ -60,12 +60,11 @@ double apply(const Instruction& i, std::span<const double> inputs, double a, dou
     case SymbolicOp::select: return select(a != 0, b, c);
     case SymbolicOp::both: return (a != 0) & (b != 0);
     case SymbolicOp::either: return (a != 0) | (b != 0);
-#define FACULA_UNARY(name)                  \
-  case SymbolicOp::name: return name(a);    \
-      #define FACULA_BINARY(name)           \
-  case SymbolicOp::name: return name(a, b); \
-      #define FACULA_INFIX(name, symbol)    \
-  case SymbolicOp::name: return a symbol b;
+    // clang-format off
+#define FACULA_UNARY(name) case SymbolicOp::name: return name(a);
+#define FACULA_BINARY(name) case SymbolicOp::name: return name(a, b);
+#define FACULA_INFIX(name, symbol) case SymbolicOp::name: return a symbol b;
+    // clang-format on
       FACULA_SYMBOLIC_UNARY(FACULA_UNARY)
       FACULA_SYMBOLIC_BINARY(FACULA_BINARY)
       FACULA_SYMBOLIC_TEST(FACULA_UNARY)
