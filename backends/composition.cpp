@@ -10,6 +10,7 @@ void register_backends() {
   runtime::hooks.record = autograd::record;
   runtime::hooks.rebase = autograd::rebase;
   runtime::hooks.before_write = autograd::before_write;
+  runtime::hooks.observed = autograd::observed;
   runtime::hooks.history_name = autograd::history_name;
   cpu::register_backend();
 }

@@ -35,8 +35,7 @@ void keep(const T& value) {
   asm volatile("" : : "g"(&value) : "memory");
 }
 
-// --- Arithmetic
-// -------------------------------------------------------------------------------
+// --- Arithmetic ------------------------------------------------------------------------------
 
 // Each kernel runs `rounds` rounds of kChains independent multiply-adds and
 // returns the number of float operations. Twelve chains cover latency 4 at 2
@@ -98,8 +97,7 @@ inline Arithmetic best_arithmetic() {
   return {"baseline", multiply_add_portable};
 }
 
-// --- Memory
-// -----------------------------------------------------------------------------------
+// --- Memory ----------------------------------------------------------------------------------
 
 // 64 bytes, one cache line; lowered to whatever vectors the target has.
 typedef float Line __attribute__((vector_size(64)));
@@ -169,8 +167,7 @@ class Array {
   Line* lines_;
 };
 
-// --- Measurement
-// ------------------------------------------------------------------------------
+// --- Measurement -----------------------------------------------------------------------------
 
 struct Rate {
   double median, min, max;

@@ -1,17 +1,12 @@
 #include "backends/cpu/elementwise.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "backends/cpu/streaming.h"
 #include "base/check.h"
-#include "base/cpu_info.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/shape.h"
-
-#ifdef __x86_64__
-#include <emmintrin.h>
-#endif
 
 namespace facula::cpu {
 namespace {
@@ -93,39 +88,12 @@ Plan make_plan(const Tensor& out, std::span<const Tensor* const> inputs) {
   return plan;
 }
 
-// Ordinary stores first read the line they change. Where a result is too large to stay in the
-// caches anyhow, storing past them saves a third to half of the traffic; below, the next op finds
-// it there.
-#ifdef __x86_64__
-bool worth_streaming(const Plan& plan, const Tensor& out) {
-  const std::int64_t cached = std::max<std::int64_t>(base::cache_sizes().l3, 8 << 20);
-  if (out.nbytes() <= cached || plan.dims == 0) return false;
+bool writes_past_caches(const Plan& plan, const Tensor& out) {
+  if (!worth_streaming(out.nbytes()) || plan.dims == 0) return false;
   if (plan.strides[0][0] != static_cast<std::int64_t>(out.element_size())) return false;
   return std::find(plan.bases + 1, plan.bases + plan.operands, plan.bases[0]) ==
          plan.bases + plan.operands;
 }
-
-void stream(char* to, const char* from, std::int64_t bytes) {
-  constexpr std::int64_t kLine = 64;
-  const std::int64_t head =
-      std::min(bytes, static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(to) % kLine));
-  std::memcpy(to, from, static_cast<std::size_t>(head));
-  std::int64_t at = head;
-  for (; at + kLine <= bytes; at += kLine) {
-    for (std::int64_t part = at; part < at + kLine; part += 16) {
-      const __m128i value = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + part));
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to + part), value);
-    }
-  }
-  std::memcpy(to + at, from + at, static_cast<std::size_t>(bytes - at));
-}
-
-void finish_streaming() { _mm_sfence(); }
-#else
-bool worth_streaming(const Plan&, const Tensor&) { return false; }
-void stream(char* to, const char* from, std::int64_t bytes) { std::memcpy(to, from, bytes); }
-void finish_streaming() {}
-#endif
 
 /// Runs n elements of one row piece by piece through a buffer in the nearest cache.
 void run_streaming(const Plan& plan, ElementwiseLoop loop, const void* attrs, std::int64_t n,
@@ -184,7 +152,7 @@ void run_strided_loop(ElementwiseLoop loop, const void* attrs, const Tensor& out
   const std::int64_t numel = out.numel();
   if (numel == 0) return;
   Plan plan = make_plan(out, inputs);
-  plan.streams = worth_streaming(plan, out);
+  plan.streams = writes_past_caches(plan, out);
   const std::int64_t per_slice = plan.streams ? kStreamedSliceElements : kSliceElements;
   base::parallel_for((numel + per_slice - 1) / per_slice, [&](std::int64_t slice) {
     const std::int64_t begin = slice * per_slice;

@@ -120,6 +120,11 @@ Tensor before_write(const Tensor& self, bool keep_values) {
   return operand;
 }
 
+bool observed(const Tensor& tensor) {
+  const Node* node = tensor.impl()->node;
+  return node && node->extras;
+}
+
 std::string history_name(const Tensor& tensor) {
   std::string name;
   bool word_begins = true;

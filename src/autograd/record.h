@@ -16,6 +16,8 @@ void rebase(const Tensor& self, const Tensor& result);
 /// What a recorded in-place call reads in place of `self`, which must not be part of its own
 /// history. Where backward needs the old values, they are copied.
 Tensor before_write(const Tensor& self, bool keep_values);
+/// True if a hook or retain_grad() waits for the gradient of `tensor`.
+bool observed(const Tensor& tensor);
 /// The op that made `tensor` in PyTorch's notation: "AddBackward0".
 std::string history_name(const Tensor& tensor);
 

@@ -34,7 +34,7 @@ void ModuleList::list_children(std::vector<Module*>& children) const {
 
 Tensor Sequential::forward(const Tensor& input) const {
   Tensor value = input;
-  for (const AnyModule& module : *this) value = module(value);
+  for (const AnyModule& module : *this) value = module(std::move(value));
   return value;
 }
 

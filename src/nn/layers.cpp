@@ -192,6 +192,7 @@ Tensor AdaptiveAvgPool2d::forward(const Tensor& input) const {
 
 ReLU::ReLU(ActivationOptions wanted, Place place) : Module(place), options(wanted) {}
 Tensor ReLU::forward(const Tensor& input) const { return functional::relu(input); }
+Tensor ReLU::consume(Tensor input) const { return functional::relu(std::move(input)); }
 
 LeakyReLU::LeakyReLU(LeakyReLUOptions wanted, Place place) : Module(place), options(wanted) {}
 Tensor LeakyReLU::forward(const Tensor& input) const {

@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "core/tensor_impl.h"
+#include "runtime/deferred.h"
 #include "runtime/module_path.h"
 
 namespace facula::nn {
@@ -82,13 +83,25 @@ Tensor Module::forward(const Tensor&) const {
       type_name());
 }
 
-Tensor Module::operator()(const Tensor& input) const {
+template <class Forward>
+Tensor Module::run(const Forward& forward) const {
   const runtime::ModulePathScope scope(name_);
+  const runtime::DeferralScope deferral;
   try {
-    return hooks_.empty() ? forward(input) : call_with_hooks(input);
+    Tensor result = forward();
+    if (deferral.outermost()) runtime::settle(result);
+    return result;
   } catch (const Error&) {
     rethrow_located();
   }
+}
+
+Tensor Module::operator()(const Tensor& input) const {
+  return run([&] { return hooks_.empty() ? forward(input) : call_with_hooks(input); });
+}
+
+Tensor Module::operator()(Tensor&& input) const {
+  return run([&] { return hooks_.empty() ? consume(std::move(input)) : call_with_hooks(input); });
 }
 
 Tensor Module::call_with_hooks(const Tensor& input) const {

@@ -2,6 +2,8 @@
 
 #include "base/check.h"
 #include "core/tensor_impl.h"
+#include "runtime/deferred.h"
+#include "runtime/fusion.h"
 #include "runtime/mode.h"
 #include "runtime/verbose.h"
 
@@ -103,6 +105,7 @@ void count_writes(const Call& call) {
 }
 
 void run(const Call& call, Outputs& outputs) {
+  if (run_fused(call, false, outputs)) return;
   const OpDef& def = call.op.def;
   const Device device = common_device(call);
   SmallVector<OutputSpec, 3> specs;
@@ -110,6 +113,11 @@ void run(const Call& call, Outputs& outputs) {
   (*def.infer)(infer);
   const bool recording = wants_recording(call) && def.gradient->rule();
   if (def.aliasing->written()) count_writes(call);
+  if (DeferralScope::exists() && defer_call(call, specs, outputs)) {
+    if (recording) hooks.record(call, outputs);
+    return;
+  }
+  for (std::uint32_t i = 0; i < call.count; ++i) settle(call.in(i));
   make_outputs(call, specs, device, outputs);
   if (!def.aliasing->is_view() && !device.is_null()) {
     const KernelArgs args{call, outputs.data(), outputs.size()};
@@ -149,6 +157,8 @@ void dispatch(OpId id, std::initializer_list<const Tensor*> inputs, const void* 
 
 void check_in_place(const Tensor& written, const char* op_name) {
   TensorImpl& impl = *written.impl();
+  settle(written);
+  settle_readers(impl.storage);
   if (!(tl_mode & kNoGrad)) {
     check<AutogradError>(
         !impl.has(TensorImpl::kIsLeafVariable) || !impl.requires_grad(),

@@ -44,6 +44,8 @@ struct Hooks {
   void (*rebase)(const Tensor& self, const Tensor& result) = nullptr;
   /// The operand that a recorded in-place call reads in place of the written tensor.
   Tensor (*before_write)(const Tensor& self, bool keep_values) = nullptr;
+  /// True if somebody asked for the tensor's gradient: a hook, retain_grad().
+  bool (*observed)(const Tensor& tensor) = nullptr;
   /// The name of the op that made a tensor, as printing shows it ("AddBackward0").
   std::string (*history_name)(const Tensor& tensor) = nullptr;
   /// Takes over a call under kTracing or kAutocast; the mode bits in `handled` are cleared

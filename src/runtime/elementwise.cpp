@@ -1,7 +1,9 @@
 // Elementwise calls: the fast path, type promotion, reuse of dead operands, in-place variants.
 #include "base/check.h"
 #include "core/tensor_impl.h"
+#include "runtime/deferred.h"
 #include "runtime/dispatch.h"
+#include "runtime/fusion.h"
 #include "runtime/mode.h"
 
 namespace facula::runtime {
@@ -228,6 +230,13 @@ Tensor recorded_result(OpId id, std::initializer_list<const Tensor*> inputs, con
   }
 }
 
+/// Drops the caller's handle, so that whoever gets `result` may find himself the only owner of what
+/// it waits for.
+Tensor given_up(Tensor& handle, Tensor result) {
+  handle = Tensor();
+  return result;
+}
+
 }  // namespace
 
 Tensor elementwise(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs) {
@@ -243,6 +252,19 @@ Tensor elementwise(OpId id, std::initializer_list<const Tensor*> inputs, const v
 Tensor elementwise_reusing(OpId id, Tensor& reused, std::initializer_list<const Tensor*> inputs,
                            const void* attrs) {
   TensorImpl* impl = reused.impl();
+  if (impl && !impl->data && deferral(reused)) [[unlikely]] {
+    Outputs fused;
+    const Call call{op(id), inputs.begin(), static_cast<std::uint32_t>(inputs.size()), attrs};
+    if (run_fused(call, true, fused)) return given_up(reused, std::move(fused[0]));
+    if (id == OpId::add) {
+      if (Tensor sum = elementwise(id, inputs, attrs); deferral(sum)) {
+        return given_up(reused, std::move(sum));
+      } else {
+        return sum;
+      }
+    }
+    settle(reused);
+  }
   if (!impl || !is_dead(*impl) || tl_mode & ~kFastModes) return elementwise(id, inputs, attrs);
   const Op& definition = op(id);
   const FastCall fast = fast_call(id, inputs);
@@ -277,6 +299,7 @@ void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs, 
   bool defined = true;
   for (const Tensor* input : inputs) defined &= input->defined();
   check<ValueError>(defined, "{}_: an input is an undefined tensor", op(id).name);
+  for (const Tensor* input : inputs) settle(*input);
   const bool recording = !(tl_mode & kNoGrad) && any_requires_grad(inputs);
   if (!recording && !overlaps(inputs)) {
     const FastCall fast = fast_call(id, inputs);

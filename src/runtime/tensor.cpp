@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "core/tensor_impl.h"
+#include "runtime/deferred.h"
 #include "runtime/dispatch.h"
 #include "runtime/mode.h"
 
@@ -64,6 +65,8 @@ void* Tensor::raw_data() const {
   const TensorImpl& impl = require(impl_, "raw_data");
   check<DeviceError>(!impl.device.is_null() || impl.numel == 0,
                      "raw_data: a tensor on the null device has no elements");
+  runtime::settle(*this);
+  runtime::settle_readers(impl.storage);
   return impl.data;
 }
 
@@ -74,6 +77,8 @@ void* Tensor::checked_data(DType expected) const {
                     name_of(expected), name_of(impl.dtype));
   check<DeviceError>(impl.device.is_cpu(), "data_ptr: the tensor is on {}; copy it with cpu()",
                      impl.device);
+  runtime::settle(*this);
+  runtime::settle_readers(impl.storage);
   return impl.data;
 }
 
@@ -83,6 +88,7 @@ Scalar Tensor::item_scalar() const {
                     "item: a tensor of size {} has {} elements, not one; index or reduce it first",
                     impl.size_list(), impl.numel);
   const Tensor host = cpu();
+  runtime::settle(host);
   const TensorImpl& on_host = *host.impl();
   switch (impl.dtype) {
     case kFloat32: return *on_host.typed<float>();

@@ -68,6 +68,38 @@ def batch_norm_backward(grad, x, weight, mean, invstd):
     return grad_x, grad_weight, grad_bias
 
 
+def add_and_rectify(y, residual):
+    return F.relu(y if residual is None else y + residual)
+
+
+def batch_norm_apply(x, mean, invstd, weight=None, bias=None, residual=None, relu=False):
+    y = (x - per_channel(mean, x)) * per_channel(invstd, x)
+    y = y if weight is None else y * per_channel(weight, x)
+    y = y if bias is None else y + per_channel(bias, x)
+    return add_and_rectify(y, residual) if relu else y
+
+
+def batch_norm_relu(x, weight=None, bias=None, residual=None, eps=1e-5):
+    y, mean, invstd = batch_norm_train(x, weight, bias, eps)
+    return add_and_rectify(y, residual), mean, invstd
+
+
+def batch_norm_relu_backward(grad, x, weight, bias, mean, invstd, output=None):
+    if output is None:
+        y = (x - per_channel(mean, x)) * per_channel(invstd, x)
+        y = y if weight is None else y * per_channel(weight, x)
+        mask = (y if bias is None else y + per_channel(bias, x)) > 0
+    else:
+        mask = output > 0
+    grad = grad * mask
+    grads = batch_norm_backward(grad, x, weight, mean, invstd)
+    return (*grads, grad.new_zeros(0) if output is None else grad)
+
+
+def channel_affine(x, scale, shift):
+    return x * per_channel(scale, x) + per_channel(shift, x)
+
+
 def max_pool2d_with_indices(x, *arguments):
     values, indices = F.max_pool2d_with_indices(x, *arguments)
     return values, indices.int()
@@ -146,10 +178,16 @@ CALLS = {
     'argmin': lambda x, *dims: torch.argmin(x.byte() if x.dtype == torch.bool else x, *dims),
     'avg_pool2d_backward': avg_pool2d_backward,
     'batch_norm': batch_norm,
+    'batch_norm_apply': batch_norm_apply,
     'batch_norm_backward': batch_norm_backward,
+    'batch_norm_relu': batch_norm_relu,
+    'batch_norm_relu_backward': batch_norm_relu_backward,
+    'batch_norm_stats': lambda x, eps=1e-5: batch_norm_train(x, eps=eps)[1:],
     'batch_norm_train': batch_norm_train,
     'binary_cross_entropy_with_logits': binary_cross_entropy_with_logits,
-    'channel_affine': lambda x, scale, shift: x * per_channel(scale, x) + per_channel(shift, x),
+    'channel_affine': channel_affine,
+    'channel_affine_relu': lambda x, scale, shift, residual=None: add_and_rectify(
+        channel_affine(x, scale, shift), residual),
     'conv2d_backward_input': lambda grad, weight, size, *arguments: torch.nn.grad.conv2d_input(
         size, weight, grad, *arguments),
     'conv2d_backward_weight': lambda grad, x, kernel, *arguments: torch.nn.grad.conv2d_weight(

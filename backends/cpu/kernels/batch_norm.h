@@ -6,24 +6,49 @@
 
 namespace facula::cpu {
 
+/// Coefficients of x * scale + shift, one per channel.
+template <class T>
+struct Affine {
+  const T* scale;
+  const T* shift;
+};
+
 template <class T>
 struct BatchNormLoops {
   /// Mean and sum of squared deviations of each column of `rows` rows of n channels.
   void (*stats_rows)(const T* x, std::int64_t rows, std::int64_t n, T* mean, T* deviation);
   /// The same of one plane of n elements.
   void (*stats_plane)(const T* x, std::int64_t n, T* mean, T* deviation);
-  /// out = x * scale + shift per channel; per plane.
-  void (*affine_rows)(const T* x, std::int64_t rows, std::int64_t n, const T* scale, const T* shift,
-                      T* out);
-  void (*affine_plane)(const T* x, std::int64_t n, T scale, T shift, T* out);
+  /// out = x * scale + shift; with relu: max(x * scale + shift + residual, 0), where residual may
+  /// be null. For planes, `f` points to the coefficients of the plane's channel.
+  void (*affine_rows)(const T* x, std::int64_t rows, std::int64_t n, Affine<T> f, T* out);
+  void (*affine_plane)(const T* x, std::int64_t n, Affine<T> f, T* out);
+  void (*affine_relu_rows)(const T* x, const T* residual, std::int64_t rows, std::int64_t n,
+                           Affine<T> f, T* out);
+  void (*affine_relu_plane)(const T* x, const T* residual, std::int64_t n, Affine<T> f, T* out);
   /// Sums of g and of g * (x - mean).
   void (*sums_rows)(const T* g, const T* x, std::int64_t rows, std::int64_t n, const T* mean,
                     T* sum_g, T* sum_gx);
   void (*sums_plane)(const T* g, const T* x, std::int64_t n, T mean, T* sum_g, T* sum_gx);
+  /// The same with g = 0 where relu(x * scale + shift) is 0.
+  void (*relu_sums_rows)(const T* g, const T* x, std::int64_t rows, std::int64_t n, const T* mean,
+                         Affine<T> f, T* sum_g, T* sum_gx);
+  void (*relu_sums_plane)(const T* g, const T* x, std::int64_t n, T mean, Affine<T> f, T* sum_g,
+                          T* sum_gx);
+  /// The same with g = 0 where `output` is 0, which is also stored to `masked`.
+  void (*masked_sums_rows)(const T* g, const T* x, const T* output, std::int64_t rows,
+                           std::int64_t n, const T* mean, T* masked, T* sum_g, T* sum_gx);
+  void (*masked_sums_plane)(const T* g, const T* x, const T* output, std::int64_t n, T mean,
+                            T* masked, T* sum_g, T* sum_gx);
   /// out = a * g + b * x + c.
   void (*combine_rows)(const T* g, const T* x, std::int64_t rows, std::int64_t n, const T* a,
                        const T* b, const T* c, T* out);
   void (*combine_plane)(const T* g, const T* x, std::int64_t n, T a, T b, T c, T* out);
+  /// The same with g = 0 where relu(x * scale + shift) is 0.
+  void (*relu_combine_rows)(const T* g, const T* x, std::int64_t rows, std::int64_t n, const T* a,
+                            const T* b, const T* c, Affine<T> f, T* out);
+  void (*relu_combine_plane)(const T* g, const T* x, std::int64_t n, T a, T b, T c, Affine<T> f,
+                             T* out);
 };
 
 struct BatchNormKernels {

@@ -4,8 +4,12 @@
 #include <cmath>
 
 #include "backends/cpu/registration.h"
+#include "backends/cpu/streaming.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
+#include "ops/attrs/batch_norm_apply.h"
+#include "ops/attrs/batch_norm_relu.h"
+#include "ops/attrs/batch_norm_stats.h"
 #include "ops/attrs/batch_norm_train.h"
 #include "ops/schema/channels.h"
 
@@ -109,73 +113,203 @@ void statistics(const Layout& layout, const T* x, double* mean, double* deviatio
   }
 }
 
+/// Calls body(first row, row count, place for their results) for pieces of all rows. Results that
+/// do not fit the caches go past them, through a buffer.
+template <class T, class Body>
+void write_rows(const Layout& layout, T* out, Body body) {
+  constexpr std::int64_t kBuffer = 2048;
+  const std::int64_t n = layout.channels;
+  const bool streams =
+      n <= kBuffer && worth_streaming(layout.rows * n * static_cast<std::int64_t>(sizeof(T)));
+  layout.for_row_slices([&](std::int64_t, std::int64_t first, std::int64_t rows) {
+    if (!streams) return body(first, rows, out + first * n);
+    alignas(64) T buffer[kBuffer];
+    for (std::int64_t end = first + rows, most = kBuffer / n; first < end; first += most) {
+      const std::int64_t count = std::min(most, end - first);
+      body(first, count, buffer);
+      stream(out + first * n, buffer, count * n * static_cast<std::int64_t>(sizeof(T)));
+    }
+    finish_streaming();
+  });
+}
+
+/// out = x * scale + shift, with `relu` max(... + residual, 0).
 template <class T>
-void affine(const Layout& layout, const T* x, const T* scale, const T* shift, T* out) {
+void affine(const Layout& layout, const T* x, Affine<T> f, bool relu, const T* residual, T* out) {
+  const std::int64_t n = layout.channels;
+  auto added = [&](std::int64_t offset) { return residual ? residual + offset : nullptr; };
   if (layout.by_rows) {
-    layout.for_row_slices([&](std::int64_t, std::int64_t first, std::int64_t rows) {
-      const std::int64_t offset = first * layout.channels;
-      loops<T>().affine_rows(x + offset, rows, layout.channels, scale, shift, out + offset);
+    write_rows(layout, out, [&](std::int64_t first, std::int64_t rows, T* to) {
+      relu ? loops<T>().affine_relu_rows(x + first * n, added(first * n), rows, n, f, to)
+           : loops<T>().affine_rows(x + first * n, rows, n, f, to);
     });
   } else {
     layout.for_planes([&](std::int64_t, std::int64_t c, std::int64_t offset) {
-      loops<T>().affine_plane(x + offset, layout.plane, scale[c], shift[c], out + offset);
+      const Affine<T> own = {f.scale + c, f.shift + c};
+      relu
+          ? loops<T>().affine_relu_plane(x + offset, added(offset), layout.plane, own, out + offset)
+          : loops<T>().affine_plane(x + offset, layout.plane, own, out + offset);
     });
   }
 }
 
+/// The coefficients of normalization, computed from the statistics as they are stored, so that
+/// forward and backward agree on which values are positive.
 template <class T>
-void train(const KernelArgs& args) {
-  const Tensor x = dense(args.in(0), channel_format(args.in(0)));
+class Normalization {
+ public:
+  Normalization(const Tensor& means, const Tensor& inverses, const Tensor& weights,
+                const Tensor& biases)
+      : coefficients_(new_tensor({2, means.numel()}, dtype_of<T>, kCPU)) {
+    const std::int64_t channels = means.numel();
+    T* scale = data<T>(coefficients_);
+    for (std::int64_t c = 0; c < channels; ++c) {
+      const double weight = weights.defined() ? static_cast<double>(data<T>(weights)[c]) : 1;
+      const double bias = biases.defined() ? static_cast<double>(data<T>(biases)[c]) : 0;
+      const double slope = weight * static_cast<double>(data<T>(inverses)[c]);
+      scale[c] = static_cast<T>(slope);
+      scale[channels + c] = static_cast<T>(bias - static_cast<double>(data<T>(means)[c]) * slope);
+    }
+  }
+  Affine<T> affine() const {
+    const T* scale = data<T>(coefficients_);
+    return {scale, scale + coefficients_.numel() / 2};
+  }
+
+ private:
+  Tensor coefficients_;
+};
+
+/// The residual of a call in the layout of its result; null without one.
+template <class T>
+struct Residual {
+  Residual(const KernelArgs& args, std::size_t i, const Tensor& x)
+      : tensor(args.has(i) ? dense(args.in(i), channel_format(x)) : Tensor()) {}
+  const T* values() const { return tensor.defined() ? data<T>(tensor) : nullptr; }
+
+  Tensor tensor;
+};
+
+/// Mean and 1/sqrt(variance + eps) of every channel of x, which is dense.
+template <class T>
+void compute_stats(const Tensor& x, double eps, const Tensor& means, const Tensor& inverses) {
   if (x.numel() == 0) return;
   const Layout layout(x);
-  const std::int64_t channels = layout.channels;
-  const double eps = args.attrs<ops::batch_norm_train_attrs>().eps;
-  const Tensor wide = new_tensor({2, channels}, kFloat64, kCPU);
-  const Tensor coefficients = new_tensor({2, channels}, dtype_of<T>, kCPU);
+  const Tensor wide = new_tensor({2, layout.channels}, kFloat64, kCPU);
   double* mean = data<double>(wide);
-  double* deviation = mean + channels;
-  T* scale = data<T>(coefficients);
-  T* shift = scale + channels;
-  const Tensor weights = per_channel(args, 1), biases = per_channel(args, 2);
+  double* deviation = mean + layout.channels;
   statistics(layout, data<T>(x), mean, deviation);
-  for (std::int64_t c = 0; c < channels; ++c) {
-    const double invstd = 1 / std::sqrt(deviation[c] / static_cast<double>(layout.rows) + eps);
-    const double weight = weights.defined() ? static_cast<double>(data<T>(weights)[c]) : 1;
-    const double bias = biases.defined() ? static_cast<double>(data<T>(biases)[c]) : 0;
-    data<T>(args.out(1))[c] = static_cast<T>(mean[c]);
-    data<T>(args.out(2))[c] = static_cast<T>(invstd);
-    scale[c] = static_cast<T>(weight * invstd);
-    shift[c] = static_cast<T>(bias - mean[c] * weight * invstd);
+  for (std::int64_t c = 0; c < layout.channels; ++c) {
+    data<T>(means)[c] = static_cast<T>(mean[c]);
+    data<T>(inverses)[c] =
+        static_cast<T>(1 / std::sqrt(deviation[c] / static_cast<double>(layout.rows) + eps));
   }
-  affine(layout, data<T>(x), scale, shift, data<T>(args.out(0)));
 }
 
 template <class T>
-void backward(const KernelArgs& args) {
-  const MemoryFormat format = channel_format(args.in(1));
-  const Tensor x = dense(args.in(1), format), g = dense(args.in(0), format);
-  const Layout layout(x);
-  const std::int64_t channels = layout.channels;
-  const Tensor weights = per_channel(args, 2), means = per_channel(args, 3);
-  const Tensor inverses = per_channel(args, 4);
-  const T* mean = data<T>(means);
-  const T* invstd = data<T>(inverses);
-  const Tensor partial =
-      new_tensor({2, std::max<std::int64_t>(layout.slices, 1), channels}, dtype_of<T>, kCPU);
-  T* sums = data<T>(partial);
-  T* products = sums + layout.slices * channels;
+void train(const KernelArgs& args, double eps, bool relu) {
+  const Tensor x = dense(args.in(0), channel_format(args.in(0)));
+  if (x.numel() == 0) return;
+  compute_stats<T>(x, eps, args.out(1), args.out(2));
+  const Normalization<T> normalization(args.out(1), args.out(2), per_channel(args, 1),
+                                       per_channel(args, 2));
+  const Residual<T> residual(args, 3, x);
+  affine(Layout(x), data<T>(x), normalization.affine(), relu, residual.values(),
+         data<T>(args.out(0)));
+}
+
+/// Sums of the gradient g and of g * (x - mean), one of each per slice and channel.
+template <class T>
+struct GradientSums {
+  GradientSums(const Layout& layout)
+      : memory(new_tensor({2, std::max<std::int64_t>(layout.slices, 1), layout.channels},
+                          dtype_of<T>, kCPU)),
+        sums(data<T>(memory)),
+        products(sums + layout.slices * layout.channels) {}
+
+  Tensor memory;
+  T* sums;
+  T* products;
+};
+
+/// What is known of the gradient's zeros: none, those of relu(x * scale + shift), or those of
+/// `output`; then the gradient with zeros is stored to `masked`.
+template <class T>
+struct Mask {
+  bool relu = false;
+  Affine<T> f = {};
+  const T* output = nullptr;
+  T* masked = nullptr;
+};
+
+template <class T>
+void sum_gradients(const Layout& layout, const T* g, const T* x, const T* mean, const Mask<T>& m,
+                   const GradientSums<T>& to) {
+  const BatchNormLoops<T>& kernels = loops<T>();
+  const std::int64_t n = layout.channels;
   if (layout.by_rows) {
     layout.for_row_slices([&](std::int64_t slice, std::int64_t first, std::int64_t rows) {
-      const std::int64_t offset = first * channels;
-      loops<T>().sums_rows(data<T>(g) + offset, data<T>(x) + offset, rows, channels, mean,
-                           sums + slice * channels, products + slice * channels);
+      const std::int64_t at = first * n;
+      T* sums = to.sums + slice * n;
+      T* products = to.products + slice * n;
+      if (m.output) {
+        kernels.masked_sums_rows(g + at, x + at, m.output + at, rows, n, mean, m.masked + at, sums,
+                                 products);
+      } else if (m.relu) {
+        kernels.relu_sums_rows(g + at, x + at, rows, n, mean, m.f, sums, products);
+      } else {
+        kernels.sums_rows(g + at, x + at, rows, n, mean, sums, products);
+      }
+    });
+    return;
+  }
+  layout.for_planes([&](std::int64_t p, std::int64_t c, std::int64_t at) {
+    if (m.output) {
+      kernels.masked_sums_plane(g + at, x + at, m.output + at, layout.plane, mean[c], m.masked + at,
+                                to.sums + p, to.products + p);
+    } else if (m.relu) {
+      kernels.relu_sums_plane(g + at, x + at, layout.plane, mean[c], {m.f.scale + c, m.f.shift + c},
+                              to.sums + p, to.products + p);
+    } else {
+      kernels.sums_plane(g + at, x + at, layout.plane, mean[c], to.sums + p, to.products + p);
+    }
+  });
+}
+
+/// dx = a * g + b * x + c per channel.
+template <class T>
+void combine_gradients(const Layout& layout, const T* g, const T* x, const T* a, const T* b,
+                       const T* c, const Mask<T>& m, T* out) {
+  const BatchNormLoops<T>& kernels = loops<T>();
+  const std::int64_t n = layout.channels;
+  const bool relu = m.relu && !m.output;
+  if (m.output) g = m.masked;
+  if (layout.by_rows) {
+    write_rows(layout, out, [&](std::int64_t first, std::int64_t rows, T* to) {
+      const std::int64_t at = first * n;
+      relu ? kernels.relu_combine_rows(g + at, x + at, rows, n, a, b, c, m.f, to)
+           : kernels.combine_rows(g + at, x + at, rows, n, a, b, c, to);
     });
   } else {
-    layout.for_planes([&](std::int64_t p, std::int64_t c, std::int64_t offset) {
-      loops<T>().sums_plane(data<T>(g) + offset, data<T>(x) + offset, layout.plane, mean[c],
-                            sums + p, products + p);
+    layout.for_planes([&](std::int64_t, std::int64_t k, std::int64_t at) {
+      relu ? kernels.relu_combine_plane(g + at, x + at, layout.plane, a[k], b[k], c[k],
+                                        {m.f.scale + k, m.f.shift + k}, out + at)
+           : kernels.combine_plane(g + at, x + at, layout.plane, a[k], b[k], c[k], out + at);
     });
   }
+}
+
+/// Gradients of input, weight and bias to outputs 0, 1 and 2.
+template <class T>
+void backward(const KernelArgs& args, const Tensor& x, const Tensor& weights, const Tensor& means,
+              const Tensor& inverses, const Mask<T>& mask) {
+  const Tensor g = dense(args.in(0), channel_format(args.in(1)));
+  const Layout layout(x);
+  const std::int64_t channels = layout.channels;
+  const T* mean = data<T>(means);
+  const T* invstd = data<T>(inverses);
+  const GradientSums<T> parts(layout);
+  sum_gradients(layout, data<T>(g), data<T>(x), mean, mask, parts);
   const Tensor coefficients = new_tensor({3, channels}, dtype_of<T>, kCPU);
   T* a = data<T>(coefficients);
   T* b = a + channels;
@@ -184,8 +318,8 @@ void backward(const KernelArgs& args) {
   for (std::int64_t k = 0; k < channels; ++k) {
     double sum = 0, product = 0;
     for (std::int64_t slice = 0; slice < layout.slices; ++slice) {
-      sum += static_cast<double>(sums[slice * channels + k]);
-      product += static_cast<double>(products[slice * channels + k]);
+      sum += static_cast<double>(parts.sums[slice * channels + k]);
+      product += static_cast<double>(parts.products[slice * channels + k]);
     }
     const double inverse = invstd[k];
     const double scale =
@@ -198,44 +332,84 @@ void backward(const KernelArgs& args) {
     b[k] = static_cast<T>(slope);
     c[k] = static_cast<T>(-scale * sum / count - slope * static_cast<double>(mean[k]));
   }
-  T* out = data<T>(args.out(0));
-  if (layout.by_rows) {
-    layout.for_row_slices([&](std::int64_t, std::int64_t first, std::int64_t rows) {
-      const std::int64_t offset = first * channels;
-      loops<T>().combine_rows(data<T>(g) + offset, data<T>(x) + offset, rows, channels, a, b, c,
-                              out + offset);
-    });
-  } else {
-    layout.for_planes([&](std::int64_t, std::int64_t k, std::int64_t offset) {
-      loops<T>().combine_plane(data<T>(g) + offset, data<T>(x) + offset, layout.plane, a[k], b[k],
-                               c[k], out + offset);
-    });
-  }
+  combine_gradients(layout, data<T>(g), data<T>(x), a, b, c, mask, data<T>(args.out(0)));
+}
+
+/// (grad, input, weight, mean, invstd)
+template <class T>
+void run_backward(const KernelArgs& args) {
+  const Tensor x = dense(args.in(1), channel_format(args.in(1)));
+  backward<T>(args, x, per_channel(args, 2), per_channel(args, 3), per_channel(args, 4), {});
+}
+
+/// (grad, input, weight, bias, mean, invstd, output)
+template <class T>
+void run_relu_backward(const KernelArgs& args) {
+  const Tensor x = dense(args.in(1), channel_format(args.in(1)));
+  const Tensor weights = per_channel(args, 2);
+  const Tensor means = per_channel(args, 4), inverses = per_channel(args, 5);
+  const Normalization<T> normalization(means, inverses, weights, per_channel(args, 3));
+  const Residual<T> output(args, 6, x);
+  const Mask<T> mask = {true, normalization.affine(), output.values(), data<T>(args.out(3))};
+  backward(args, x, weights, means, inverses, mask);
 }
 
 template <class T>
-void run_affine(const KernelArgs& args) {
+void run_affine(const KernelArgs& args, bool relu) {
   const Tensor x = dense(args.in(0), channel_format(args.in(0)));
   if (x.numel() == 0) return;
-  const Tensor scale = args.in(1).detach().contiguous(), shift = args.in(2).detach().contiguous();
-  affine(Layout(x), data<T>(x), data<T>(scale), data<T>(shift), data<T>(args.out()));
+  const Tensor scale = per_channel(args, 1), shift = per_channel(args, 2);
+  const Residual<T> residual(args, 3, x);
+  affine(Layout(x), data<T>(x), {data<T>(scale), data<T>(shift)}, relu, residual.values(),
+         data<T>(args.out()));
 }
+
+template <class T>
+struct Run {
+  static void batch_norm_train(const KernelArgs& args) {
+    train<T>(args, args.attrs<ops::batch_norm_train_attrs>().eps, false);
+  }
+  static void batch_norm_relu(const KernelArgs& args) {
+    train<T>(args, args.attrs<ops::batch_norm_relu_attrs>().eps, true);
+  }
+  static void batch_norm_stats(const KernelArgs& args) {
+    compute_stats<T>(dense(args.in(0), channel_format(args.in(0))),
+                     args.attrs<ops::batch_norm_stats_attrs>().eps, args.out(0), args.out(1));
+  }
+  static void batch_norm_apply(const KernelArgs& args) {
+    const Tensor x = dense(args.in(0), channel_format(args.in(0)));
+    if (x.numel() == 0) return;
+    const Normalization<T> normalization(per_channel(args, 1), per_channel(args, 2),
+                                         per_channel(args, 3), per_channel(args, 4));
+    const Residual<T> residual(args, 5, x);
+    affine(Layout(x), data<T>(x), normalization.affine(),
+           args.attrs<ops::batch_norm_apply_attrs>().relu, residual.values(), data<T>(args.out()));
+  }
+  static void batch_norm_backward(const KernelArgs& args) { run_backward<T>(args); }
+  static void batch_norm_relu_backward(const KernelArgs& args) { run_relu_backward<T>(args); }
+  static void channel_affine(const KernelArgs& args) { run_affine<T>(args, false); }
+  static void channel_affine_relu(const KernelArgs& args) { run_affine<T>(args, true); }
+};
 
 }  // namespace
 
+#define FACULA_ADD(name)                                                       \
+  add(OpId::name, {"slices", nullptr, [](const KernelArgs& args) {             \
+                     args.out().dtype() == kFloat32 ? Run<float>::name(args)   \
+                                                    : Run<double>::name(args); \
+                   }})
+
 void register_batch_norm() {
-  add(OpId::batch_norm_train, {"slices", nullptr, [](const KernelArgs& args) {
-                                 args.in(0).dtype() == kFloat32 ? train<float>(args)
-                                                                : train<double>(args);
-                               }});
-  add(OpId::batch_norm_backward, {"slices", nullptr, [](const KernelArgs& args) {
-                                    args.in(1).dtype() == kFloat32 ? backward<float>(args)
-                                                                   : backward<double>(args);
-                                  }});
-  add(OpId::channel_affine, {"slices", nullptr, [](const KernelArgs& args) {
-                               args.in(0).dtype() == kFloat32 ? run_affine<float>(args)
-                                                              : run_affine<double>(args);
-                             }});
+  FACULA_ADD(batch_norm_train);
+  FACULA_ADD(batch_norm_relu);
+  FACULA_ADD(batch_norm_stats);
+  FACULA_ADD(batch_norm_apply);
+  FACULA_ADD(batch_norm_backward);
+  FACULA_ADD(batch_norm_relu_backward);
+  FACULA_ADD(channel_affine);
+  FACULA_ADD(channel_affine_relu);
 }
+
+#undef FACULA_ADD
 
 }  // namespace facula::cpu

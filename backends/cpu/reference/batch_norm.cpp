@@ -1,10 +1,14 @@
 // Batch norm channel by channel in double, on contiguous copies.
+#include <algorithm>
 #include <cmath>
 
 #include <facula/ops.h>
 
 #include "backends/cpu/registration.h"
 #include "core/tensor_impl.h"
+#include "ops/attrs/batch_norm_apply.h"
+#include "ops/attrs/batch_norm_relu.h"
+#include "ops/attrs/batch_norm_stats.h"
 #include "ops/attrs/batch_norm_train.h"
 
 namespace facula::cpu {
@@ -52,32 +56,58 @@ class PerChannel {
 
 double& entry(const Tensor& tensor, std::int64_t i) { return tensor.impl()->typed<double>()[i]; }
 
-void train(const KernelArgs& args) {
-  const double eps = args.attrs<ops::batch_norm_train_attrs>().eps;
-  const Channels x(args.in(0)), y(zeros(args.out().sizes(), kFloat64));
-  const PerChannel weight(args, 1, 1), bias(args, 2);
-  const Tensor means = zeros({x.channels}, kFloat64), inverses = zeros({x.channels}, kFloat64);
-  const auto n = static_cast<double>(x.count);
-  for (std::int64_t c = 0; c < x.channels; ++c) {
-    double sum = 0, squares = 0;
-    for (std::int64_t i = 0; i < x.count; ++i) sum += x.at(c, i);
-    const double mean = sum / n;
-    for (std::int64_t i = 0; i < x.count; ++i) squares += std::pow(x.at(c, i) - mean, 2);
-    const double inverse = 1 / std::sqrt(squares / n + eps);
-    for (std::int64_t i = 0; i < x.count; ++i) {
-      y.at(c, i) = (x.at(c, i) - mean) * inverse * weight[c] + bias[c];
+/// max(value + residual, 0) in place.
+void add_and_rectify(const Channels& y, const KernelArgs& args, std::size_t residual) {
+  const Channels added(args.has(residual) ? args.in(residual) : zeros(args.in(0).sizes()));
+  for (std::int64_t c = 0; c < y.channels; ++c) {
+    for (std::int64_t i = 0; i < y.count; ++i) {
+      y.at(c, i) = std::max(y.at(c, i) + added.at(c, i), 0.);
     }
-    entry(means, c) = mean;
-    entry(inverses, c) = inverse;
   }
-  args.out(0).copy_(y.tensor());
-  args.out(1).copy_(means);
-  args.out(2).copy_(inverses);
 }
 
-void backward(const KernelArgs& args) {
-  const Channels grad(args.in(0)), x(args.in(1)), result(zeros(args.out().sizes(), kFloat64));
-  const PerChannel weight(args, 2, 1), mean(args, 3), inverse(args, 4);
+struct Stats {
+  Stats(const Channels& x, double eps)
+      : mean(zeros({x.channels}, kFloat64)), inverse(zeros({x.channels}, kFloat64)) {
+    const auto n = static_cast<double>(x.count);
+    for (std::int64_t c = 0; c < x.channels; ++c) {
+      double sum = 0, squares = 0;
+      for (std::int64_t i = 0; i < x.count; ++i) sum += x.at(c, i);
+      for (std::int64_t i = 0; i < x.count; ++i) squares += std::pow(x.at(c, i) - sum / n, 2);
+      entry(mean, c) = sum / n;
+      entry(inverse, c) = 1 / std::sqrt(squares / n + eps);
+    }
+  }
+
+  Tensor mean, inverse;
+};
+
+/// out(0) = (x - mean) * inverse * weight + bias, with `relu` max(... + residual, 0). `weight`,
+/// `bias` and `residual` are numbers of inputs.
+void apply(const KernelArgs& args, const Tensor& mean, const Tensor& inverse, std::size_t weight,
+           std::size_t bias, bool relu, std::size_t residual) {
+  const Channels x(args.in(0)), y(zeros(args.out().sizes(), kFloat64));
+  const PerChannel weights(args, weight, 1), biases(args, bias);
+  for (std::int64_t c = 0; c < x.channels; ++c) {
+    for (std::int64_t i = 0; i < x.count; ++i) {
+      y.at(c, i) = (x.at(c, i) - entry(mean, c)) * entry(inverse, c) * weights[c] + biases[c];
+    }
+  }
+  if (relu) add_and_rectify(y, args, residual);
+  args.out(0).copy_(y.tensor());
+}
+
+void train(const KernelArgs& args, double eps, bool relu) {
+  const Stats stats(Channels(args.in(0)), eps);
+  apply(args, stats.mean, stats.inverse, 1, 2, relu, 3);
+  args.out(1).copy_(stats.mean);
+  args.out(2).copy_(stats.inverse);
+}
+
+void backward(const KernelArgs& args, const Channels& grad, const PerChannel& mean,
+              const PerChannel& inverse) {
+  const Channels x(args.in(1)), result(zeros(args.out().sizes(), kFloat64));
+  const PerChannel weight(args, 2, 1);
   const Tensor grad_weight = zeros({x.channels}, kFloat64),
                grad_bias = zeros({x.channels}, kFloat64);
   const auto n = static_cast<double>(x.count);
@@ -100,21 +130,60 @@ void backward(const KernelArgs& args) {
   args.out(2).copy_(grad_bias);
 }
 
-void affine(const KernelArgs& args) {
+void plain_backward(const KernelArgs& args) {
+  backward(args, Channels(args.in(0)), PerChannel(args, 3), PerChannel(args, 4));
+}
+
+/// (grad, input, weight, bias, mean, invstd, output)
+void relu_backward(const KernelArgs& args) {
+  const Channels grad(args.in(0).to(kFloat64, false, true)), x(args.in(1));
+  const Channels output(args.has(6) ? args.in(6) : args.in(1));
+  const PerChannel weight(args, 2, 1), bias(args, 3), mean(args, 4), inverse(args, 5);
+  for (std::int64_t c = 0; c < x.channels; ++c) {
+    for (std::int64_t i = 0; i < x.count; ++i) {
+      const double before = (x.at(c, i) - mean[c]) * inverse[c] * weight[c] + bias[c];
+      if ((args.has(6) ? output.at(c, i) : before) <= 0) grad.at(c, i) = 0;
+    }
+  }
+  backward(args, grad, mean, inverse);
+  if (args.has(6)) args.out(3).copy_(grad.tensor());
+}
+
+void affine(const KernelArgs& args, bool relu) {
   const Channels x(args.in(0)), y(zeros(args.out().sizes(), kFloat64));
   const PerChannel scale(args, 1), shift(args, 2);
   for (std::int64_t c = 0; c < x.channels; ++c) {
     for (std::int64_t i = 0; i < x.count; ++i) y.at(c, i) = x.at(c, i) * scale[c] + shift[c];
   }
+  if (relu) add_and_rectify(y, args, 3);
   args.out().copy_(y.tensor());
 }
 
 }  // namespace
 
 void register_batch_norm_reference() {
-  add(OpId::batch_norm_train, {"reference", nullptr, train});
-  add(OpId::batch_norm_backward, {"reference", nullptr, backward});
-  add(OpId::channel_affine, {"reference", nullptr, affine});
+  add(OpId::batch_norm_train, {"reference", nullptr, [](const KernelArgs& args) {
+                                 train(args, args.attrs<ops::batch_norm_train_attrs>().eps, false);
+                               }});
+  add(OpId::batch_norm_relu, {"reference", nullptr, [](const KernelArgs& args) {
+                                train(args, args.attrs<ops::batch_norm_relu_attrs>().eps, true);
+                              }});
+  add(OpId::batch_norm_stats, {"reference", nullptr, [](const KernelArgs& args) {
+                                 const Stats stats(Channels(args.in(0)),
+                                                   args.attrs<ops::batch_norm_stats_attrs>().eps);
+                                 args.out(0).copy_(stats.mean);
+                                 args.out(1).copy_(stats.inverse);
+                               }});
+  add(OpId::batch_norm_apply, {"reference", nullptr, [](const KernelArgs& args) {
+                                 apply(args, args.in(1).to(kFloat64), args.in(2).to(kFloat64), 3, 4,
+                                       args.attrs<ops::batch_norm_apply_attrs>().relu, 5);
+                               }});
+  add(OpId::batch_norm_backward, {"reference", nullptr, plain_backward});
+  add(OpId::batch_norm_relu_backward, {"reference", nullptr, relu_backward});
+  add(OpId::channel_affine,
+      {"reference", nullptr, [](const KernelArgs& args) { affine(args, false); }});
+  add(OpId::channel_affine_relu,
+      {"reference", nullptr, [](const KernelArgs& args) { affine(args, true); }});
 }
 
 }  // namespace facula::cpu

@@ -25,6 +25,7 @@ class FACULA_API AnyModule {
   Module& operator*() const { return *module_; }
   Module* operator->() const { return module_; }
   Tensor operator()(const Tensor& input) const { return (*module_)(input); }
+  Tensor operator()(Tensor&& input) const { return (*module_)(std::move(input)); }
   /// Null if the module is not an M.
   template <std::derived_from<Module> M>
   M* get_if() const {

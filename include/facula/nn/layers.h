@@ -184,6 +184,7 @@ class FACULA_API ReLU : public Module {
   ReLU(Parent& parent, const char* name, ActivationOptions options = {})
       : ReLU(options, Place(parent, name)) {}
   Tensor forward(const Tensor& input) const override;
+  Tensor consume(Tensor input) const override;
 
   ActivationOptions options;
 };

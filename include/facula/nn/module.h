@@ -146,11 +146,13 @@ class FACULA_API Module : public Member {
   /// What the module computes. Modules of another signature define a function of their own instead
   /// and may open a PathScope in it.
   virtual Tensor forward(const Tensor& input) const;
+  /// The same of an input that nobody needs afterwards, so that its memory may hold the result.
+  virtual Tensor consume(Tensor input) const { return forward(input); }
   /// Calls forward between the hooks. Errors thrown inside name this module's path.
   Tensor operator()(const Tensor& input) const;
+  Tensor operator()(Tensor&& input) const;
 
-  // --- Contents: depth first, in order of declaration, each tensor and module once
-  // ----------------
+  // --- Contents: depth first, in order of declaration, each tensor and module once -----------
   std::vector<Tensor> parameters() const;
   NamedTensorList named_parameters() const;
   std::vector<Tensor> buffers() const;
@@ -168,8 +170,7 @@ class FACULA_API Module : public Member {
   /// Number of elements of all parameters.
   std::int64_t parameter_count() const;
 
-  // --- Modes, placement
-  // ---------------------------------------------------------------------------
+  // --- Modes, placement ----------------------------------------------------------------------
   Module& train(bool on = true);
   Module& eval() { return train(false); }
   bool is_training() const { return training_; }
@@ -183,8 +184,7 @@ class FACULA_API Module : public Member {
   Module& to(DType dtype);
   Module& to(MemoryFormat format);
 
-  // --- State
-  // --------------------------------------------------------------------------------------
+  // --- State ---------------------------------------------------------------------------------
   /// Parameters and persistent buffers under PyTorch's names. The tensors share the module's
   /// elements and change with them; clone() what must stay.
   StateDict state_dict() const;
@@ -193,8 +193,7 @@ class FACULA_API Module : public Member {
   /// is then unchanged.
   LoadReport load_state_dict(const StateDict& state, bool strict = true) const;
 
-  // --- Hooks
-  // --------------------------------------------------------------------------------------
+  // --- Hooks ---------------------------------------------------------------------------------
   /// Return an id for remove_hook.
   std::int64_t register_forward_pre_hook(ForwardPreHook hook);
   std::int64_t register_forward_hook(ForwardHook hook);
@@ -226,6 +225,8 @@ class FACULA_API Module : public Member {
 
   void await_copies(const Module& other);
   void check_complete() const;
+  template <class Forward>
+  Tensor run(const Forward& forward) const;
   Tensor call_with_hooks(const Tensor& input) const;
   template <class Convert>
   void convert_tensors(const Convert& convert);

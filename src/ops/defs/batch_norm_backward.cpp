@@ -2,7 +2,7 @@
 
 #include <facula/ops.h>
 
-#include "ops/schema/channels.h"
+#include "ops/schema/batch_norm.h"
 
 namespace facula::ops {
 
@@ -14,17 +14,7 @@ OpDef define_batch_norm_backward() {
       .doc = "Gradients of batch_norm_train with respect to input, weight and bias.",
       .infer =
           [](Infer& c) {
-            const Tensor& input = c.in(1);
-            const std::int64_t channels = check_channels(input, "batch_norm_backward");
-            check<ShapeError>(c.in(0).sizes() == input.sizes(),
-                              "batch_norm_backward: grad of size {} for an input of size {}",
-                              c.in(0).sizes(), input.sizes());
-            for (int i : {2, 3, 4}) {
-              check_per_channel(c.in(i), "weight, mean or invstd", input, "batch_norm_backward");
-            }
-            c.out(input.dtype(), input.sizes(), channel_format(input));
-            c.out(input.dtype(), {channels});
-            c.out(input.dtype(), {channels});
+            infer_batch_norm_backward(c, c.in(1), {2, 3, 4}, "batch_norm_backward");
           },
       .gradient = not_differentiable("batch_norm_train composes its gradient for higher orders"),
       .saves = kSavesNothing,

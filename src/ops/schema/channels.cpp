@@ -24,6 +24,16 @@ void check_per_channel(const Tensor& values, const char* name, const Tensor& inp
                     op, name, name_of(values.dtype()), name_of(input.dtype()));
 }
 
+void check_residual(const Tensor& residual, const Tensor& input, const char* op) {
+  if (!residual.defined()) return;
+  check<ShapeError>(residual.sizes() == input.sizes(),
+                    "{}: residual of size {} for an input of size {}; they must be equal", op,
+                    residual.sizes(), input.sizes());
+  check<DTypeError>(residual.dtype() == input.dtype(),
+                    "{}: residual of dtype {} for an input of dtype {}", op,
+                    name_of(residual.dtype()), name_of(input.dtype()));
+}
+
 MemoryFormat channel_format(const Tensor& input) { return input.suggest_memory_format(); }
 
 Tensor along_channels(const Tensor& values, int rank) {

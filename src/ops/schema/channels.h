@@ -9,6 +9,8 @@ namespace facula {
 std::int64_t check_channels(const Tensor& input, const char* op);
 /// Checks a per-channel tensor [C] of the input's dtype; absent ones pass.
 void check_per_channel(const Tensor& values, const char* name, const Tensor& input, const char* op);
+/// Checks what is added to a result of the input's size and dtype; absent ones pass.
+void check_residual(const Tensor& residual, const Tensor& input, const char* op);
 /// channels_last if the input is stored so, else contiguous: what channel ops produce.
 MemoryFormat channel_format(const Tensor& input);
 /// [1, C, 1, ...] view of per-channel values for broadcasting against an input of `rank`

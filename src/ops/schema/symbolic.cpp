@@ -33,11 +33,12 @@ Spelling spelling(SymbolicOp op) {
     case SymbolicOp::negate: return {"-", false};
     case SymbolicOp::complement: return {"!", false};
     case SymbolicOp::fma: return {"fma", false};
-    case SymbolicOp::select: return {"select", false};
-    // clang-format off
+    case SymbolicOp::select:
+      return {"select", false};
+      // clang-format off
 #define FACULA_CALL(name) case SymbolicOp::name: return {#name, false};
 #define FACULA_INFIX(name, symbol) case SymbolicOp::name: return {#symbol, true};
-    // clang-format on
+      // clang-format on
       FACULA_SYMBOLIC_UNARY(FACULA_CALL)
       FACULA_SYMBOLIC_BINARY(FACULA_CALL)
       FACULA_SYMBOLIC_TEST(FACULA_CALL)
@@ -59,12 +60,13 @@ double apply(const Instruction& i, std::span<const double> inputs, double a, dou
     case SymbolicOp::fma: return fma(a, b, c);
     case SymbolicOp::select: return select(a != 0, b, c);
     case SymbolicOp::both: return (a != 0) & (b != 0);
-    case SymbolicOp::either: return (a != 0) | (b != 0);
-    // clang-format off
+    case SymbolicOp::either:
+      return (a != 0) | (b != 0);
+      // clang-format off
 #define FACULA_UNARY(name) case SymbolicOp::name: return name(a);
 #define FACULA_BINARY(name) case SymbolicOp::name: return name(a, b);
 #define FACULA_INFIX(name, symbol) case SymbolicOp::name: return a symbol b;
-    // clang-format on
+      // clang-format on
       FACULA_SYMBOLIC_UNARY(FACULA_UNARY)
       FACULA_SYMBOLIC_BINARY(FACULA_BINARY)
       FACULA_SYMBOLIC_TEST(FACULA_UNARY)

@@ -1,0 +1,74 @@
+#include "ops/attrs/batch_norm_relu.h"
+
+#include <facula/ops.h>
+
+#include "ops/schema/batch_norm.h"
+#include "ops/schema/channels.h"
+
+namespace facula::ops {
+namespace {
+
+void infer(Infer& c) {
+  infer_batch_norm(c, "batch_norm_relu");
+  check_residual(c.in(3), c.in(0), "batch_norm_relu");
+}
+
+void gradient(GradientContext& g) {
+  const Tensor input = g.input(0), result = g.output(0);
+  const Tensor weight = g.has_input(1) ? g.input(1) : Tensor();
+  const bool only_result = g.grad(0).defined() && !g.grad(1).defined() && !g.grad(2).defined();
+  if (g.higher_order() || !only_result) {
+    Tensor grad = g.grad(0);
+    if (grad.defined()) grad = relu_backward(grad, result);
+    if (g.needs(3) && grad.defined()) g.set(3, grad);
+    return composed_batch_norm_gradient(g, grad, input, weight,
+                                        g.attrs<batch_norm_relu_attrs>().eps);
+  }
+  const Tensor bias = g.has_input(2) ? g.input(2) : Tensor();
+  auto [grad_input, grad_weight, grad_bias, grad_residual] = batch_norm_relu_backward(
+      g.grad(), input, weight, bias, g.output(1), g.output(2), g.has_input(3) ? result : Tensor());
+  g.set(0, std::move(grad_input));
+  if (g.needs(1)) g.set(1, std::move(grad_weight));
+  if (g.needs(2)) g.set(2, std::move(grad_bias));
+  if (g.needs(3)) g.set(3, std::move(grad_residual));
+}
+
+}  // namespace
+
+OpDef define_batch_norm_relu() {
+  return {
+      .signature =
+          "batch_norm_relu(Tensor self, Tensor? weight=None, Tensor? bias=None, "
+          "Tensor? residual=None, float eps=1e-05) -> (Tensor, Tensor, Tensor)",
+      .doc =
+          "relu(batch_norm_train(self) + residual) in one pass; returns also the means [C] and "
+          "1/sqrt(variance + eps) [C].  self, residual: [N, C, ...].",
+      .infer = infer,
+      .gradient = gradient,
+      .saves = {input(0), input(1), input(2), shape_of(3), output(0), output(1), output(2)},
+      .autocast = Autocast::full,
+      .determinism = Determinism::deterministic,
+      .random = RandomEffect::none,
+      .aliasing = Aliasing::none(),
+      .fusion = Fusion::opaque,
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({6, 3})});
+            s.add({s.normal({4, 3, 5, 2}), s.uniform({3}, 0.5, 2), s.normal({3})});
+            s.add({s.normal({4, 3, 5, 2}), s.uniform({3}, 0.5, 2), s.normal({3}),
+                   s.normal({4, 3, 5, 2})});
+            s.add({s.normal({4, 70, 2}), s.uniform({70}, 0.5, 2), s.normal({70}),
+                   s.normal({4, 70, 2}), 0.1});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({4})}, "expected [N, C]");
+            e.fails({e.normal({4, 3}), e.normal({4})}, "weight of size");
+            e.fails({e.normal({1, 3})}, "no variance");
+            e.fails({e.normal({4, 3}), NoneType{}, NoneType{}, e.normal({4, 1})},
+                    "residual of size");
+          },
+  };
+}
+
+}  // namespace facula::ops

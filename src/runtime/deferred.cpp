@@ -1,0 +1,199 @@
+#include "runtime/deferred.h"
+
+#include <atomic>
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "base/check.h"
+#include "runtime/dispatch.h"
+#include "runtime/mode.h"
+
+namespace facula::runtime {
+
+thread_local constinit int DeferralScope::depth = 0;
+
+namespace {
+
+/// Smaller results are computed at once: what a pass saves is less than what waiting costs.
+constexpr std::int64_t kFewestElements = 1 << 15;
+
+/// The context of storage that waits. All of them form a list.
+struct Waiting {
+  Deferred deferred;
+  Dims strides;
+  Storage* storage = nullptr;
+  bool running = false;
+  Waiting* before = nullptr;
+  Waiting* after = nullptr;
+};
+
+/// Guards the list, and who computes what.
+std::mutex mutex;
+Waiting* first = nullptr;
+std::atomic<int> count = 0;
+
+void link(Waiting* waiting) {
+  waiting->after = first;
+  if (first) first->before = waiting;
+  first = waiting;
+  ++count;
+}
+
+void unlink(Waiting* waiting) {
+  (waiting->before ? waiting->before->after : first) = waiting->after;
+  if (waiting->after) waiting->after->before = waiting->before;
+  --count;
+}
+
+/// Deleter of storage that nobody read.
+void forget(Storage&, void* context) {
+  const std::unique_ptr<Waiting> waiting(static_cast<Waiting*>(context));
+  const std::lock_guard lock(mutex);
+  unlink(waiting.get());
+}
+
+void* data_of(const Storage& storage) { return __atomic_load_n(&storage.data, __ATOMIC_ACQUIRE); }
+
+/// Moves the memory of a result into the storage that waited for it.
+void publish(Waiting& waiting, const Tensor& result) {
+  Storage& from = *result.impl()->storage;
+  Storage& to = *waiting.storage;
+  to.deleter = std::exchange(from.deleter, nullptr);
+  to.context = std::exchange(from.context, nullptr);
+  __atomic_store_n(&to.data, std::exchange(from.data, nullptr), __ATOMIC_RELEASE);
+}
+
+/// Who first comes computes; others wait for it.
+void compute(Storage& storage) {
+  Waiting* waiting = nullptr;
+  while (!waiting) {
+    {
+      const std::lock_guard lock(mutex);
+      if (data_of(storage) || storage.deleter != forget) return;
+      auto* candidate = static_cast<Waiting*>(storage.context);
+      if (!candidate->running) waiting = candidate;
+      candidate->running = true;
+    }
+    if (!waiting) std::this_thread::yield();
+  }
+  Tensor result;
+  try {
+    result = waiting->deferred.values.run();
+    check<Error>(result.strides() == IntList(waiting->strides),
+                 "{}: the deferred result has strides {}, announced were {}",
+                 op(waiting->deferred.values.id).name, result.strides(), IntList(waiting->strides));
+  } catch (...) {
+    const std::lock_guard lock(mutex);
+    waiting->running = false;
+    throw;
+  }
+  const std::unique_ptr<Waiting> done(waiting);
+  const std::lock_guard lock(mutex);
+  unlink(waiting);
+  publish(*waiting, result);
+}
+
+/// Adds a reference unless the last one is gone already.
+bool try_retain(Storage& storage) {
+  std::int32_t references = __atomic_load_n(&storage.references, __ATOMIC_RELAXED);
+  while (references > 0) {
+    if (__atomic_compare_exchange_n(&storage.references, &references, references + 1, true,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Something that waits and reads `written`, with a reference; null if there is none.
+Storage* reader_of(const Storage* written) {
+  const std::lock_guard lock(mutex);
+  for (Waiting* waiting = first; waiting; waiting = waiting->after) {
+    for (const Tensor& input : waiting->deferred.values.inputs) {
+      const bool reads = input.defined() && input.impl()->storage == written;
+      if (reads && try_retain(*waiting->storage)) return waiting->storage;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+KeptCall::KeptCall(OpId id, std::vector<Tensor> inputs, const void* attrs, std::size_t bytes)
+    : id(id),
+      inputs(std::move(inputs)),
+      attributes((bytes + sizeof(std::max_align_t) - 1) / sizeof(std::max_align_t)) {
+  if (bytes) std::memcpy(attributes.data(), attrs, bytes);
+}
+
+KeptCall::KeptCall(const Call& call)
+    : KeptCall(call.op.id, {}, call.attributes, call.op.attrs.bytes) {
+  for (std::uint32_t i = 0; i < call.count; ++i) inputs.push_back(call.in(i));
+}
+
+Tensor KeptCall::run() const {
+  SmallVector<const Tensor*, 8> pointers;
+  for (const Tensor& input : inputs) pointers.push_back(&input);
+  const Call call{op(id), pointers.data(), static_cast<std::uint32_t>(inputs.size()),
+                  attributes.data()};
+  const ModeGuard no_grad(kNoGrad);
+  const NoDeferral at_once;
+  Outputs outputs;
+  dispatch(call, outputs);
+  return std::move(outputs[0]);
+}
+
+Tensor defer(IntList sizes, IntList strides, DType dtype, Deferred deferred) {
+  auto waiting = std::make_unique<Waiting>(Waiting{std::move(deferred), Dims(strides)});
+  const std::size_t bytes =
+      static_cast<std::size_t>(checked_numel(sizes, "empty")) * size_of(dtype);
+  auto impl = std::make_unique<TensorImpl>();
+  impl->storage = wrap_storage(nullptr, bytes, kCPU, forget, waiting.get());
+  waiting->storage = impl->storage;
+  impl->dtype = dtype;
+  impl->set_layout(sizes, strides);
+  const std::lock_guard lock(mutex);
+  link(waiting.release());
+  return Tensor::adopt(impl.release());
+}
+
+const Deferred* deferral(const Tensor& tensor) {
+  const TensorImpl* impl = tensor.impl();
+  if (!impl || impl->data || !impl->storage || data_of(*impl->storage)) return nullptr;
+  if (impl->storage->deleter != forget) return nullptr;
+  return &static_cast<Waiting*>(impl->storage->context)->deferred;
+}
+
+void settle_elements(const TensorImpl& impl) {
+  Storage* storage = impl.storage;
+  if (!storage) return;
+  if (!data_of(*storage)) compute(*storage);
+  if (auto* data = static_cast<std::byte*>(data_of(*storage))) {
+    // Several threads may store this, all of them the same.
+    std::byte** place = &const_cast<TensorImpl&>(impl).data;
+    __atomic_store_n(place, data + impl.offset * static_cast<std::int64_t>(size_of(impl.dtype)),
+                     __ATOMIC_RELAXED);
+  }
+}
+
+void settle_readers(const Storage* storage) {
+  if (!storage || count.load(std::memory_order_relaxed) == 0) return;
+  while (Storage* reader = reader_of(storage)) {
+    try {
+      compute(*reader);
+    } catch (...) {
+      reader->release();
+      throw;
+    }
+    reader->release();
+  }
+}
+
+bool DeferralScope::active(std::int64_t numel) {
+  constexpr std::uint32_t kHarmless = kNoGrad | kInference | kDeterministic | kVerbose;
+  return depth > 0 && numel >= kFewestElements && !(tl_mode & ~kHarmless);
+}
+
+}  // namespace facula::runtime

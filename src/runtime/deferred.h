@@ -1,0 +1,98 @@
+// Calls that run when somebody reads their result.
+//
+// Inside a module's forward(), the results of a few ops (fusion.h) have shape, dtype and history,
+// but no memory yet: storage without data, whose context is the call that computes it. Whoever
+// needs the elements settles it first: the dispatcher for inputs, data_ptr() and the like, and
+// every in-place write for what is still to be computed from the written tensor. So nobody can tell
+// the difference, except that relu may find its input not computed yet and do everything in one
+// pass.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/small_vector.h"
+#include "core/tensor_impl.h"
+#include "ops/op_ids.h"
+#include "ops/schema/call.h"
+
+namespace facula::runtime {
+
+/// A call that outlives its operands' handles.
+struct KeptCall {
+  KeptCall(OpId id, std::vector<Tensor> inputs, const void* attributes, std::size_t bytes);
+  template <class A>
+  KeptCall(OpId id, std::vector<Tensor> inputs, const A& attributes)
+      : KeptCall(id, std::move(inputs), &attributes, sizeof(A)) {}
+  explicit KeptCall(const Call& call);
+
+  template <class A>
+  const A& attrs() const {
+    return *reinterpret_cast<const A*>(attributes.data());
+  }
+  /// Runs it without recording. Throws what the op throws.
+  Tensor run() const;
+
+  OpId id;
+  std::vector<Tensor> inputs;
+  SmallVector<std::max_align_t, 4> attributes;
+};
+
+struct Deferred {
+  /// Computes the elements.
+  KeptCall values;
+  /// The recorded call that this is the first result of, with its other results; empty where that
+  /// is `values` itself.
+  std::optional<KeptCall> origin = {};
+  std::vector<Tensor> other_results = {};
+};
+
+/// A tensor whose elements `deferred` will compute.
+Tensor defer(IntList sizes, IntList strides, DType dtype, Deferred deferred);
+
+/// How the elements are going to be computed; null if they are there or nobody may look. What it
+/// points to lives until the tensor is settled or gone.
+const Deferred* deferral(const Tensor& tensor);
+
+/// Computes what is still to be computed, here and in tensors that share the memory.
+void settle_elements(const TensorImpl& impl);
+inline void settle(const Tensor& tensor) {
+  if (const TensorImpl* impl = tensor.impl(); impl && !impl->data) [[unlikely]]
+    settle_elements(*impl);
+}
+/// Settles everything that will read `storage`, which is about to change.
+void settle_readers(const Storage* storage);
+
+/// Results may be deferred while one of these exists on the thread.
+class DeferralScope {
+ public:
+  DeferralScope() { ++depth; }
+  ~DeferralScope() { --depth; }
+  DeferralScope(const DeferralScope&) = delete;
+  DeferralScope& operator=(const DeferralScope&) = delete;
+  static bool exists() { return depth > 0; }
+  /// True if this is the only one.
+  static bool outermost() { return depth == 1; }
+  /// True if the result of a call with so many elements may wait.
+  static bool active(std::int64_t numel);
+
+ private:
+  friend class NoDeferral;
+  static thread_local constinit int depth;
+};
+
+/// Nothing is deferred while one of these exists on the thread.
+class NoDeferral {
+ public:
+  NoDeferral() : saved_(std::exchange(DeferralScope::depth, 0)) {}
+  ~NoDeferral() { DeferralScope::depth = saved_; }
+  NoDeferral(const NoDeferral&) = delete;
+  NoDeferral& operator=(const NoDeferral&) = delete;
+
+ private:
+  int saved_;
+};
+
+}  // namespace facula::runtime

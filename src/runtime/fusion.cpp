@@ -1,0 +1,128 @@
+#include "runtime/fusion.h"
+
+#include "ops/attrs/batch_norm_apply.h"
+#include "ops/attrs/batch_norm_relu.h"
+#include "ops/attrs/batch_norm_stats.h"
+#include "ops/attrs/batch_norm_train.h"
+#include "runtime/deferred.h"
+#include "runtime/dispatch.h"
+#include "runtime/mode.h"
+
+namespace facula::runtime {
+namespace {
+
+Tensor first_result(OutputSpec spec, Deferred deferred) {
+  Tensor result = defer(spec.sizes, spec.strides, spec.dtype, std::move(deferred));
+  if (tl_mode & kInference) result.impl()->set(TensorImpl::kInferenceTensor);
+  return result;
+}
+
+/// The statistics are needed at once, for the running ones; normalizing waits.
+void defer_batch_norm(const Call& call, const OutputSpec& spec, Outputs& outputs) {
+  const ops::batch_norm_stats_attrs stats_attrs = {call.attrs<ops::batch_norm_train_attrs>().eps};
+  Outputs stats;
+  {
+    const ModeGuard no_grad(kNoGrad);
+    dispatch(OpId::batch_norm_stats, {&call.in(0)}, &stats_attrs, stats);
+  }
+  KeptCall apply(OpId::batch_norm_apply,
+                 {call.in(0), stats[0], stats[1], call.in(1), call.in(2), Tensor()},
+                 ops::batch_norm_apply_attrs{.relu = false});
+  outputs.push_back(first_result(spec, {std::move(apply), KeptCall(call), {stats[0], stats[1]}}));
+  outputs.push_back(std::move(stats[0]));
+  outputs.push_back(std::move(stats[1]));
+}
+
+/// True if `tensor` waits for normalization, or for an affine map of each channel, alone.
+bool is_normalized(const Tensor& tensor) {
+  const Deferred* d = deferral(tensor);
+  return d && (d->values.id == OpId::batch_norm_apply || d->values.id == OpId::channel_affine);
+}
+
+/// What relu finds before it: self * scale + shift + residual, where the residual may be undefined.
+struct Normalized {
+  const Deferred* affine = nullptr;
+  const Tensor* residual = nullptr;
+  /// Nobody else holds the values before the sum.
+  bool owned = true;
+
+  explicit Normalized(const Tensor& input) {
+    if (is_normalized(input)) {
+      affine = deferral(input);
+      return;
+    }
+    const Deferred* sum = deferral(input);
+    if (!sum || sum->values.id != OpId::add) return;
+    const std::vector<Tensor>& operands = sum->values.inputs;
+    const bool first = is_normalized(operands[0]);
+    affine = deferral(operands[first ? 0 : 1]);
+    residual = &operands[first ? 1 : 0];
+    owned = operands[first ? 0 : 1].impl()->references == 1;
+  }
+};
+
+/// The values of relu(normalized).
+Tensor fused_values(const Normalized& n) {
+  KeptCall call = n.affine->values;
+  if (call.id == OpId::batch_norm_apply) {
+    if (n.residual) call.inputs[5] = *n.residual;
+    const ops::batch_norm_apply_attrs attrs = {.relu = true};
+    return KeptCall(call.id, std::move(call.inputs), attrs).run();
+  }
+  call.inputs.push_back(n.residual ? *n.residual : Tensor());
+  return KeptCall(OpId::channel_affine_relu, std::move(call.inputs), nullptr, 0).run();
+}
+
+void record_fused(const Normalized& n, Outputs& outputs) {
+  const KeptCall& origin = n.affine->origin ? *n.affine->origin : n.affine->values;
+  const Tensor residual = n.residual ? *n.residual : Tensor();
+  const Tensor* inputs[] = {&origin.inputs[0], &origin.inputs[1], &origin.inputs[2], &residual};
+  if (origin.id == OpId::channel_affine) {
+    return hooks.record(Call{op(OpId::channel_affine_relu), inputs, 4, nullptr},
+                        {outputs.data(), 1});
+  }
+  const ops::batch_norm_relu_attrs attrs = {origin.attrs<ops::batch_norm_train_attrs>().eps};
+  Tensor results[] = {outputs[0], n.affine->other_results[0].detach(),
+                      n.affine->other_results[1].detach()};
+  hooks.record(Call{op(OpId::batch_norm_relu), inputs, 4, &attrs}, {results, 3});
+}
+
+}  // namespace
+
+bool defer_call(const Call& call, const SmallVector<OutputSpec, 3>& specs, Outputs& outputs) {
+  const OpId id = call.op.id;
+  if (id != OpId::batch_norm_train && id != OpId::channel_affine && id != OpId::add) return false;
+  const Tensor& self = call.in(0);
+  const OutputSpec& spec = specs[0];
+  if (spec.dtype != kFloat32 || !self.device().is_cpu()) return false;
+  if (!DeferralScope::active(checked_numel(spec.sizes, call.op.name))) return false;
+  if (id == OpId::batch_norm_train) {
+    defer_batch_norm(call, spec, outputs);
+    return true;
+  }
+  if (id == OpId::add) {
+    const Tensor& other = call.in(1);
+    if (!is_normalized(self) && !is_normalized(other)) return false;
+    if (self.sizes() != other.sizes()) return false;
+  }
+  outputs.push_back(first_result(spec, {KeptCall(call)}));
+  return true;
+}
+
+bool run_fused(const Call& call, bool owned, Outputs& outputs) {
+  if (call.op.id != OpId::relu || !deferral(call.in(0))) return false;
+  const Tensor& input = call.in(0);
+  const Normalized before(input);
+  if (!before.affine) return false;
+  const bool recording = !(tl_mode & kNoGrad) && input.requires_grad();
+  if (recording) {
+    const bool seen = hooks.observed && hooks.observed(input);
+    if (!owned || !before.owned || input.impl()->references != 1 || seen) return false;
+  }
+  outputs.push_back(fused_values(before));
+  if (tl_mode & kInference) outputs[0].impl()->set(TensorImpl::kInferenceTensor);
+  if (recording) record_fused(before, outputs);
+  return true;
+}
+
+}  // namespace facula::runtime

@@ -1,0 +1,24 @@
+// Which results are deferred, and what is computed in one pass with them.
+//
+//   relu(batch_norm(x)), relu(batch_norm(x) + y)   in training: batch_norm_relu
+//   relu(affine(x)), relu(affine(x) + y)           in evaluation: channel_affine_relu
+//
+// With gradients being recorded, a fused call replaces its parts on the tape; it therefore requires
+// that nobody else holds what lies between: relu must be given a temporary or std::move(x), or
+// follow in an nn::Sequential.
+#pragma once
+
+#include "ops/schema/call.h"
+#include "ops/schema/op_def.h"
+
+namespace facula::runtime {
+
+/// Makes the outputs of a call whose first result may wait, without computing that; false if it may
+/// not.
+bool defer_call(const Call& call, const SmallVector<OutputSpec, 3>& specs, Outputs& outputs);
+
+/// Runs a call together with what its deferred input waits for, and records it. `owned`: the caller
+/// gives up the first input. False if there is nothing to fuse.
+bool run_fused(const Call& call, bool owned, Outputs& outputs);
+
+}  // namespace facula::runtime

@@ -1,0 +1,298 @@
+// Inside modules, normalization waits until somebody reads it, and relu takes it along. Nothing of
+// that may be visible but the speed - and the fused op on the tape, where nobody can look between.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <sstream>
+#include <thread>
+
+#include <facula/autograd.h>
+#include <facula/nn.h>
+#include <facula/ops.h>
+
+#include "runtime/deferred.h"
+#include "tests/support/expect.h"
+
+namespace facula::nn {
+namespace {
+
+using runtime::deferral;
+
+/// A module whose forward is written in the test.
+struct Body : Module {
+  using Forward = std::function<Tensor(const Body&, const Tensor&)>;
+  explicit Body(Forward forward) : forward_(std::move(forward)) {
+    manual_seed(1);
+    const NoGradGuard no_grad;
+    bn.weight.copy_(rand({kChannels}));
+    bn.bias.copy_(randn({kChannels}));
+    other.weight.copy_(rand({kChannels}));
+  }
+  Tensor forward(const Tensor& x) const override { return forward_(*this, x); }
+
+  static constexpr std::int64_t kChannels = 20;
+  BatchNorm2d bn{*this, "bn", {.features = kChannels}};
+  BatchNorm2d other{*this, "other", {.features = kChannels}};
+  ReLU relu{*this, "relu"};
+
+ private:
+  Forward forward_;
+};
+
+Tensor images(unsigned seed = 0) {
+  manual_seed(seed);
+  return randn({4, Body::kChannels, 32, 32}).contiguous(kChannelsLast);
+}
+
+/// Result, gradient of the input and of the weights of sum(output * factors).
+std::vector<Tensor> outcome(const Body::Forward& forward, bool training = true) {
+  Body body(forward);
+  body.train(training);
+  const Tensor x = images().requires_grad_(), factors = images(7);
+  const Tensor y = body(x);
+  sum(y * factors).backward();
+  return {y.detach(), x.grad(), body.bn.weight.grad(), body.bn.bias.grad(), body.bn.running_var};
+}
+
+void expect_close(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double scale = amax(abs(b[i])).item<double>();
+    EXPECT_LE(amax(abs(a[i] - b[i])).item<double>(), 3e-6 * scale) << "result " << i;
+  }
+}
+
+/// What nobody can fuse: every value is looked at.
+Tensor seen(const Tensor& x) {
+  x.raw_data();
+  return x;
+}
+
+TEST(Deferral, NormalizationWaitsInModulesOnly) {
+  bool waits = false;
+  const Body body([&](const Body& b, const Tensor& x) {
+    const Tensor y = b.bn(x);
+    waits = deferral(y) != nullptr;
+    return y;
+  });
+  const Tensor y = body(images());
+  EXPECT_TRUE(waits);
+  EXPECT_EQ(deferral(y), nullptr) << "the outermost module returns elements";
+  EXPECT_EQ(deferral(body.bn(images())), nullptr);
+  EXPECT_EQ(deferral(batch_norm(images(), {}, {}, {}, {}, true)), nullptr);
+}
+
+TEST(Deferral, FusedResultsAreThoseOfTheParts) {
+  for (bool training : {true, false}) {
+    const auto fused =
+        outcome([](const Body& b, const Tensor& x) { return relu(b.bn(x)); }, training);
+    const auto parts =
+        outcome([](const Body& b, const Tensor& x) { return relu(seen(b.bn(x))); }, training);
+    expect_equal(fused[0], parts[0]);
+    expect_close(fused, parts);
+  }
+}
+
+TEST(Deferral, FusedSumsAreThoseOfTheParts) {
+  for (bool training : {true, false}) {
+    const auto parts = outcome(
+        [](const Body& b, const Tensor& x) { return relu(seen(seen(b.bn(x)) + seen(b.other(x)))); },
+        training);
+    for (const auto& forward : std::vector<Body::Forward>{
+             [](const Body&b, const Tensor&x) { return relu(b.bn(x) + b.other(x)); },
+             [](const Body&b, const Tensor&x) { return relu(b.other(x) + seen(b.bn(x))); },
+             [](const Body&b, const Tensor&x) { return relu(seen(b.other(x)) + b.bn(x)); }}) {
+      const auto fused = outcome(forward, training);
+      expect_close(fused, parts);
+    }
+    const auto plain = outcome(
+        [](const Body& b, const Tensor& x) { return relu(seen(seen(b.bn(x)) + x)); }, training);
+    const auto added =
+        outcome([](const Body& b, const Tensor& x) { return relu(b.bn(x) + x); }, training);
+    expect_equal(added[0], plain[0]);
+    expect_close(added, plain);
+  }
+}
+
+std::string printed(const Tensor& tensor) {
+  std::ostringstream stream;
+  stream << tensor;
+  return stream.str();
+}
+
+/// The op that made the result of `forward`.
+std::string made_by(const Body::Forward& forward) {
+  const Body body(forward);
+  const std::string text = printed(body(images().requires_grad_()));
+  const std::size_t begin = text.rfind("grad_fn=<") + 9;
+  return text.substr(begin, text.find('>', begin) - begin);
+}
+
+TEST(Deferral, OnlyWhatNobodyHoldsIsFusedOnTheTape) {
+  EXPECT_EQ(made_by([](auto& b, auto& x) { return relu(b.bn(x)); }), "BatchNormReluBackward0");
+  EXPECT_EQ(made_by([](auto& b, auto& x) { return b.relu(b.bn(x)); }), "BatchNormReluBackward0");
+  EXPECT_EQ(made_by([](auto& b, auto& x) { return relu(b.bn(x) + x); }), "BatchNormReluBackward0");
+  EXPECT_EQ(made_by([](auto& b, auto& x) {
+              Tensor y = b.bn(x);
+              return relu(std::move(y));
+            }),
+            "BatchNormReluBackward0");
+  EXPECT_EQ(made_by([](auto& b, auto& x) {
+              const Tensor y = b.bn(x);
+              return relu(y);
+            }),
+            "ReluBackward0");
+  EXPECT_EQ(made_by([](auto& b, auto& x) {
+              Tensor y = b.bn(x);
+              const Tensor kept = y;
+              return relu(std::move(y));
+            }),
+            "ReluBackward0");
+  EXPECT_EQ(made_by([](auto& b, auto& x) {
+              const Tensor y = b.bn(x);
+              return relu(y + x);
+            }),
+            "ReluBackward0");
+}
+
+TEST(Deferral, HooksBetweenSeeTheirGradients) {
+  const Tensor x = images().requires_grad_();
+  Tensor observed;
+  const Body body([&](const Body& b, const Tensor& input) {
+    Tensor y = b.bn(input);
+    autograd::register_hook(y, [&](const Tensor& grad) {
+      observed = grad;
+      return Tensor();
+    });
+    return relu(std::move(y));
+  });
+  const Tensor y = body(x);
+  sum(y).backward();
+  expect_equal(observed, (y > 0).to(kFloat32));
+}
+
+TEST(Deferral, ForwardHooksSeeValues) {
+  Body body([](const Body& b, const Tensor& x) { return b.relu(b.bn(x)); });
+  Tensor between;
+  body.bn.register_forward_hook([&](const Module&, const Tensor&, const Tensor& output) {
+    between = output;
+    return Tensor();
+  });
+  const Tensor y = body(images());
+  expect_equal(relu(between), y);
+}
+
+TEST(Deferral, WritesToWhatIsStillToBeReadComeAfter) {
+  const NoGradGuard no_grad;
+  for (const auto& change : std::vector<std::function<void(const Tensor&)>>{
+           [](const Tensor& x) { x.mul_(3); }, [](const Tensor& x) { x.zero_(); },
+           [](const Tensor& x) { x.select(0, 1).fill_(5); },
+           [](const Tensor& x) { x.data_ptr<float>()[0] = 1e6; },
+           [](const Tensor& x) { x.copy_(images(3)); }}) {
+    const Body changing([&](const Body& b, const Tensor& input) {
+      const Tensor x = input.clone();
+      Tensor y = b.bn(x);
+      change(x);
+      return y;
+    });
+    const Body plain([&](const Body& b, const Tensor& input) { return b.bn(input); });
+    expect_equal(changing(images()), plain(images()));
+  }
+}
+
+TEST(Deferral, InPlaceOpsOnWhatWaits) {
+  const Body plain([](const Body& b, const Tensor& x) { return relu(seen(b.bn(x)) * 2); });
+  const Body in_place([](const Body& b, const Tensor& x) {
+    const Tensor y = b.bn(x);
+    y.mul_(2);
+    y.relu_();
+    return y;
+  });
+  expect_equal(in_place(images()), plain(images()));
+}
+
+TEST(Deferral, ViewsOfWhatWaits) {
+  const Body body([](const Body& b, const Tensor& x) {
+    const Tensor y = b.bn(x), detached = y.detach();
+    EXPECT_NE(deferral(detached), nullptr);
+    const Tensor view = y.permute({0, 2, 3, 1});
+    expect_equal(view.permute({0, 3, 1, 2}), detached);
+    return y;
+  });
+  body(images());
+}
+
+TEST(Deferral, BroadcastSumsAndOtherOpsReadValues) {
+  const auto parts = outcome([](const Body& b, const Tensor& x) {
+    return seen(seen(b.bn(x)) + ones({Body::kChannels, 1, 1})) * 2 + exp(seen(b.other(x)));
+  });
+  const auto waiting = outcome([](const Body& b, const Tensor& x) {
+    return (b.bn(x) + ones({Body::kChannels, 1, 1})) * 2 + exp(b.other(x));
+  });
+  expect_close(waiting, parts);
+}
+
+TEST(Deferral, ManyThreadsMayReadOneResult) {
+  const Body body([](const Body& b, const Tensor& x) {
+    const Tensor expected = seen(b.bn(x));
+    for (int round = 0; round < 20; ++round) {
+      const Tensor y = b.bn(x);
+      std::vector<std::thread> threads;
+      for (int t = 0; t < 4; ++t) threads.emplace_back([&] { expect_equal(y, expected); });
+      for (std::thread& thread : threads) thread.join();
+    }
+    return expected;
+  });
+  const NoGradGuard no_grad;
+  body(images());
+}
+
+TEST(Deferral, ErrorsAndUnreadResultsLeaveNothingBehind) {
+  const Body failing([](const Body& b, const Tensor& x) {
+    const Tensor y = b.bn(x);
+    return y + ones({3});
+  });
+  EXPECT_ERROR(ShapeError, "broadcast", failing(images()));
+  const Body forgetful([](const Body& b, const Tensor& x) {
+    const Tensor y = b.bn(x), z = y + x;
+    return x;
+  });
+  const Tensor x = images();
+  expect_equal(forgetful(x), x);
+  x.mul_(2);  // would compute what still waits for it
+}
+
+TEST(Deferral, CheckpointedSegmentsAndAnomalyModeWorkAsBefore) {
+  const Body::Forward forward = [](const Body& b, const Tensor& x) { return relu(b.bn(x)); };
+  auto plain = outcome(forward);
+  {
+    const autograd::AnomalyMode anomaly;
+    expect_close(outcome(forward), plain);
+  }
+  auto checkpointed = outcome([&](const Body& b, const Tensor& x) {
+    auto segment = [&](const std::vector<Tensor>& inputs) {
+      return std::vector<Tensor>{forward(b, inputs[0])};
+    };
+    return autograd::checkpoint(segment, {x})[0];
+  });
+  // Running statistics change twice.
+  plain.pop_back();
+  checkpointed.pop_back();
+  expect_close(checkpointed, plain);
+}
+
+TEST(Deferral, SequentialsHandTheirValuesOn) {
+  Sequential model(Conv2d({.in = 3, .out = 20, .kernel = 3, .padding = 1}),
+                   BatchNorm2d({.features = 20}), ReLU());
+  manual_seed(4);
+  const Tensor x = randn({2, 3, 40, 40});
+  const std::string text = printed(model(x));
+  EXPECT_NE(text.find("BatchNormReluBackward0"), std::string::npos) << text;
+  expect_equal(x, [] {
+    manual_seed(4);
+    return randn({2, 3, 40, 40});
+  }());
+}
+
+}  // namespace
+}  // namespace facula::nn
