@@ -17,12 +17,17 @@ constexpr double kTolerance = 4e-6;
 struct Problem {
   std::int64_t n, c, oc, h, w;
   Dims padding = {1, 1};
+  std::int64_t stride = 1;
 
   std::string str() const {
-    return fmt::format("input [{}, {}, {}, {}] outputs {} padding {}", n, c, h, w, oc, padding);
+    return fmt::format("input [{}, {}, {}, {}] outputs {} padding {} stride {}", n, c, h, w, oc,
+                       padding, stride);
   }
   Dims input() const { return {n, c, h, w}; }
-  Dims output() const { return {n, oc, h + 2 * padding[0] - 2, w + 2 * padding[1] - 2}; }
+  Dims strides() const { return {stride, stride}; }
+  Dims output() const {
+    return {n, oc, (h + 2 * padding[0] - 3) / stride + 1, (w + 2 * padding[1] - 3) / stride + 1};
+  }
 };
 
 struct Operands {
@@ -36,9 +41,9 @@ struct Operands {
 
   /// The convolution and both its gradients.
   Results all_three(const Problem& p) const {
-    return {conv2d(x, weight, bias, {1, 1}, p.padding),
-            conv2d_backward_input(grad, weight, p.input(), {1, 1}, p.padding),
-            conv2d_backward_weight(grad, x, {3, 3}, {1, 1}, p.padding)};
+    return {conv2d(x, weight, bias, p.strides(), p.padding),
+            conv2d_backward_input(grad, weight, p.input(), p.strides(), p.padding),
+            conv2d_backward_weight(grad, x, {3, 3}, p.strides(), p.padding)};
   }
 };
 
@@ -80,11 +85,34 @@ TEST(Winograd, RandomProblemsAgreeWithTheReference) {
   }
 }
 
+// Odd and even sizes, so that rows and columns that no window reaches occur.
+TEST(Winograd, RandomProblemsOfStride2AgreeWithTheReference) {
+  Source source(19);
+  for (int i = 0; i < 100; ++i) {
+    const Problem p = {source.integer(4, 5),
+                       source.integer(16, 35),
+                       source.integer(16, 35),
+                       source.integer(12, 18),
+                       source.integer(12, 18),
+                       {source.integer(0, 2), source.integer(0, 2)},
+                       2};
+    check_problem(source, p, i % 2 ? kChannelsLast : kContiguous);
+  }
+}
+
 // More than one block of tiles, of channels and of outputs, with and without remainders.
 const Problem kBlocks[] = {
-    {20, 64, 64, 8, 8},  {16, 130, 150, 4, 4}, {4, 17, 300, 8, 9, {0, 0}},
-    {9, 96, 40, 7, 6},   {17, 520, 240, 4, 4}, {1, 32, 48, 40, 37, {0, 2}},
+    {20, 64, 64, 8, 8},
+    {16, 130, 150, 4, 4},
+    {4, 17, 300, 8, 9, {0, 0}},
+    {9, 96, 40, 7, 6},
+    {17, 520, 240, 4, 4},
+    {1, 32, 48, 40, 37, {0, 2}},
     {16, 272, 16, 3, 4},
+    {32, 130, 150, 8, 8, {1, 1}, 2},
+    {7, 17, 300, 17, 18, {0, 2}, 2},
+    {33, 300, 140, 7, 8, {1, 1}, 2},
+    {1, 32, 48, 80, 75, {2, 1}, 2},
 };
 
 TEST(Winograd, BlocksAgreeWithTheReference) {
@@ -168,7 +196,8 @@ TEST(Winograd, LeavesStridesDilationsGroupsAndOtherTypesToOthers) {
     return bytes_of(with) == bytes_of(compute());
   };
   EXPECT_FALSE(same_either_way([&] { return conv2d(x, weight); }));
-  EXPECT_TRUE(same_either_way([&] { return conv2d(x, weight, {}, {2, 2}); }));
+  EXPECT_TRUE(same_either_way([&] { return conv2d(x, weight, {}, {3, 3}); }));
+  EXPECT_TRUE(same_either_way([&] { return conv2d(x, weight, {}, {2, 1}); }));
   EXPECT_TRUE(same_either_way([&] { return conv2d(x, weight, {}, {1, 1}, {0, 0}, {2, 2}); }));
   EXPECT_TRUE(same_either_way([&] { return conv2d(x, grouped, {}, {1, 1}, {0, 0}, {1, 1}, 2); }));
   EXPECT_TRUE(same_either_way([&] { return conv2d(x, weight, {}, {1, 1}, {3, 3}); }));

@@ -1,4 +1,4 @@
-// Convolutions with 3x3 weights and stride 1 by Winograd's algorithm: registration, and the
+// Convolutions with 3x3 weights and stride 1 or 2 by Winograd's algorithm: registration, and the
 // conversion of the op's operands.
 #include <atomic>
 #include <utility>
@@ -46,20 +46,19 @@ bool conversion_too_dear(const KernelArgs& args, const ConvShape& s) {
 }
 
 Correlation correlation_of(const ConvShape& s) {
-  return {s.n, s.h, s.w, s.c, s.oh, s.ow, s.oc, s.pad_h, s.pad_w};
+  return {s.n, s.h, s.w, s.c, s.oh, s.ow, s.oc, s.pad_h, s.pad_w, s.stride_h, false};
 }
 
-/// The gradient of the input: the output's gradient correlated with the rotated weights.
+/// The gradient of the input, from that of the output.
 Correlation input_gradient_of(const ConvShape& s) {
-  return {s.n,
-          s.oh,
-          s.ow,
-          s.oc,
-          s.h,
-          s.w,
-          s.c,
-          winograd::kTaps - 1 - s.pad_h,
-          winograd::kTaps - 1 - s.pad_w};
+  return {s.n, s.oh, s.ow, s.oc, s.h, s.w, s.c, s.pad_h, s.pad_w, s.stride_h, true};
+}
+
+/// Products for one tile.
+std::int64_t products_of_tile(const Correlation& s) {
+  std::int64_t products = 0;
+  for (std::int64_t i = 0; i < s.parts(); ++i) products += s.part(i).filter.positions;
+  return products;
 }
 
 Refusal refuse(const KernelArgs& args) {
@@ -67,7 +66,7 @@ Refusal refuse(const KernelArgs& args) {
   if (args.in(0).dtype() != kFloat32) return "only float32";
   const ConvShape s = conv_shape_of(args);
   if (s.kh != winograd::kTaps || s.kw != winograd::kTaps) return "weights are not 3x3";
-  if (s.stride_h != 1 || s.stride_w != 1) return "stride is not 1";
+  if (s.stride_h != s.stride_w || s.stride_h > 2) return "stride is neither 1 nor 2";
   if (s.dilation_h != 1 || s.dilation_w != 1) return "dilation is not 1";
   if (s.groups != 1) return "groups";
   if (s.pad_h >= winograd::kTaps || s.pad_w >= winograd::kTaps) return "padding beyond the weights";
@@ -76,9 +75,9 @@ Refusal refuse(const KernelArgs& args) {
       conv_kind(args) == ConvKind::backward_input ? input_gradient_of(s) : correlation_of(s);
   if (work.tiles() < kFewestTiles) return "too few pixels";
   // A tile costs as much whatever part of it lies outside the image.
-  const std::int64_t computed = work.tile_rows() * work.tile_columns() * winograd::kPositions;
-  const std::int64_t direct = work.oh * work.ow * winograd::kTaps * winograd::kTaps;
-  if (2 * computed > direct) return "small images: most of the tiles would lie outside";
+  const std::int64_t computed = work.tiles() * products_of_tile(work);
+  const std::int64_t direct = s.n * s.oh * s.ow * winograd::kAllTaps;
+  if (computed * (s.stride_h == 1 ? 8 : 5) > direct * 4) return "small images: most of the tiles would lie outside";
   if (conversion_too_dear(args, s)) return "contiguous images with few channels";
   return nullptr;
 }
@@ -91,17 +90,17 @@ winograd::Taps<T> taps_of(const Tensor& weight) {
 }
 
 /// Correlates in(0) with the weights in(1).
-void run_correlation(const KernelArgs& args, const Correlation& shape, bool backward) {
+void run_correlation(const KernelArgs& args, const Correlation& shape) {
   const Tensor images = args.in(0).contiguous(kChannelsLast);
   const bool dense = args.in(1).is_contiguous() || args.in(1).is_contiguous(kChannelsLast);
   const Tensor weight = dense ? args.in(1) : args.in(1).contiguous();
   winograd::Taps<const float> taps = taps_of<const float>(weight);
-  if (backward) std::swap(taps.channel_stride, taps.output_stride);
+  if (shape.transposed) std::swap(taps.channel_stride, taps.output_stride);
   const Tensor bias = args.has(2) ? args.in(2).contiguous() : Tensor();
   const bool convert = !args.out().is_contiguous(kChannelsLast);
   const Tensor result =
       convert ? new_tensor(args.out().sizes(), kFloat32, kCPU, kChannelsLast) : args.out();
-  correlate(shape, images.impl()->typed<float>(), taps, backward,
+  correlate(shape, images.impl()->typed<float>(), taps,
             bias.defined() ? bias.impl()->typed<float>() : nullptr, result.impl()->typed<float>());
   if (convert) args.out().copy_(result);
 }
@@ -121,8 +120,8 @@ void run(const KernelArgs& args) {
   const ConvShape s = conv_shape_of(args);
   if (run_if_empty(args, s)) return;
   switch (conv_kind(args)) {
-    case ConvKind::forward: return run_correlation(args, correlation_of(s), false);
-    case ConvKind::backward_input: return run_correlation(args, input_gradient_of(s), true);
+    case ConvKind::forward: return run_correlation(args, correlation_of(s));
+    case ConvKind::backward_input: return run_correlation(args, input_gradient_of(s));
     case ConvKind::backward_weight: return run_weight_gradient(args, correlation_of(s));
   }
 }
