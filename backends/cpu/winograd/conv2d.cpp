@@ -77,7 +77,8 @@ Refusal refuse(const KernelArgs& args) {
   // A tile costs as much whatever part of it lies outside the image.
   const std::int64_t computed = work.tiles() * products_of_tile(work);
   const std::int64_t direct = s.n * s.oh * s.ow * winograd::kAllTaps;
-  if (computed * (s.stride_h == 1 ? 8 : 5) > direct * 4) return "small images: most of the tiles would lie outside";
+  if (computed * (s.stride_h == 1 ? 8 : 5) > direct * 4)
+    return "small images: most of the tiles would lie outside";
   if (conversion_too_dear(args, s)) return "contiguous images with few channels";
   return nullptr;
 }

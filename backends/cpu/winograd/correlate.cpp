@@ -95,8 +95,8 @@ class TransformedWeights {
 
  private:
   float* block(std::int64_t channel, std::int64_t output) const {
-    return data_.data() + (output / outputs_ * channel_blocks_ + channel / channels_) * kMatrices *
-                              matrix_stride_;
+    return data_.data() +
+           (output / outputs_ * channel_blocks_ + channel / channels_) * kMatrices * matrix_stride_;
   }
 
   /// A panel of outputs.

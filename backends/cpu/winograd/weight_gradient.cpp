@@ -18,7 +18,9 @@ namespace {
 
 constexpr std::int64_t kChannels = 64;
 constexpr std::int64_t kOutputs = 128;
-constexpr std::int64_t kTilesAtATime = 32;
+/// Where positions share weights, fewer tiles at a time make sums as long: their transforms then
+/// stay in the caches.
+constexpr std::int64_t kTilesAtATime = 32, kFewestAtATime = 4;
 static_assert(kChannels <= kMostChannels && kOutputs <= kMostChannels);
 /// Tiles are cut into shares only to make this many slices, each of at least so many tiles.
 constexpr std::int64_t kWantedSlices = 16;
@@ -149,8 +151,10 @@ void weight_gradient(const Correlation& s, const float* images, const float* gra
     const Filter& filter = slice.part.filter;
     const auto inputs = s.inputs(slice.part, images);
     const auto results = s.results(slice.part, gradient);
-    for (std::int64_t tile = slice.first_tile; tile < slice.end_tile; tile += kTilesAtATime) {
-      const std::int64_t tiles = std::min(kTilesAtATime, slice.end_tile - tile);
+    const std::int64_t step =
+        std::max(kFewestAtATime, kTilesAtATime * filter.matrices / filter.positions);
+    for (std::int64_t tile = slice.first_tile; tile < slice.end_tile; tile += step) {
+      const std::int64_t tiles = std::min(step, slice.end_tile - tile);
       const Transformed x = positions_of(filter, input_buffer, memory.data(), tiles);
       const Transformed dy = positions_of(filter, output_buffer, dy_memory, tiles);
       filter.input(inputs, {tile, tiles, slice.first_channel, slice.channels}, x);
