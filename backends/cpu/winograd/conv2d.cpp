@@ -1,5 +1,6 @@
 // Convolutions with 3x3 weights and stride 1 or 2 by Winograd's algorithm: registration, and the
 // conversion of the op's operands.
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -29,20 +30,29 @@ namespace {
 
 using winograd::Correlation;
 
-/// With fewer channels the transforms cost more than the products they save.
-constexpr std::int64_t kFewestChannels = 16;
+/// Where the algorithm is faster than direct summation, as measured.
+struct Limits {
+  std::int64_t stride;
+  /// With fewer channels the transforms cost more than the products they save.
+  std::int64_t fewest_channels;
+  /// Products as a fraction of direct summation's. A tile costs as much whatever part of it lies
+  /// outside the image.
+  double most_products;
+  /// Converting contiguous images of more elements than this, together, to channels_last and back
+  /// takes longer than what is saved with fewer channels.
+  std::int64_t large_images, fewest_channels_to_convert;
+};
+/// With stride 2 the transforms are smaller beside the products, but less is saved, and oneDNN
+/// converts images while they are in the caches.
+constexpr Limits kLimits[] = {{1, 16, 0.5, 1 << 20, 24}, {2, 32, 0.8, 0, 48}};
+
 /// With fewer tiles the transform of the weights is not worth it.
 constexpr std::int64_t kFewestTiles = 16;
 
-/// Images of more elements than this, together, come from memory each time they are read.
-constexpr std::int64_t kLargeImages = 1 << 20;
-
-/// Converting large contiguous images to channels_last and back takes longer than what is saved
-/// with few channels.
-bool conversion_too_dear(const KernelArgs& args, const ConvShape& s) {
+bool conversion_too_dear(const KernelArgs& args, const ConvShape& s, const Limits& limits) {
   return args.in(0).suggest_memory_format() != kChannelsLast &&
-         s.n * (s.c * s.h * s.w + s.oc * s.oh * s.ow) > kLargeImages &&
-         s.c * s.oc < 24 * (s.c + s.oc);
+         s.n * (s.c * s.h * s.w + s.oc * s.oh * s.ow) > limits.large_images &&
+         s.c * s.oc < limits.fewest_channels_to_convert * (s.c + s.oc);
 }
 
 Correlation correlation_of(const ConvShape& s) {
@@ -54,34 +64,37 @@ Correlation input_gradient_of(const ConvShape& s) {
   return {s.n, s.oh, s.ow, s.oc, s.h, s.w, s.c, s.pad_h, s.pad_w, s.stride_h, true};
 }
 
-/// Products for one tile.
-std::int64_t products_of_tile(const Correlation& s) {
-  std::int64_t products = 0;
-  for (std::int64_t i = 0; i < s.parts(); ++i) products += s.part(i).filter.positions;
-  return products;
+/// Products as a fraction of direct summation's.
+double products_of(const Correlation& s) {
+  std::int64_t of_tile = 0;
+  for (std::int64_t i = 0; i < s.parts(); ++i) of_tile += s.part(i).filter.positions;
+  const std::int64_t direct = s.n * s.oh * s.ow * winograd::kAllTaps;
+  return static_cast<double>(s.tiles() * of_tile * (s.transposed ? s.parts() : 1)) /
+         static_cast<double>(direct);
 }
 
-Refusal refuse(const KernelArgs& args) {
+Refusal refuse(const KernelArgs& args, const Limits& limits) {
   if (!backends::cpu::winograd()) return "switched off";
   if (args.in(0).dtype() != kFloat32) return "only float32";
   const ConvShape s = conv_shape_of(args);
   if (s.kh != winograd::kTaps || s.kw != winograd::kTaps) return "weights are not 3x3";
-  if (s.stride_h != s.stride_w || s.stride_h > 2) return "stride is neither 1 nor 2";
+  if (s.stride_h != limits.stride || s.stride_w != limits.stride) return "another stride";
   if (s.dilation_h != 1 || s.dilation_w != 1) return "dilation is not 1";
   if (s.groups != 1) return "groups";
   if (s.pad_h >= winograd::kTaps || s.pad_w >= winograd::kTaps) return "padding beyond the weights";
-  if (s.c < kFewestChannels || s.oc < kFewestChannels) return "too few channels";
+  if (std::min(s.c, s.oc) < limits.fewest_channels) return "too few channels";
   const Correlation work =
       conv_kind(args) == ConvKind::backward_input ? input_gradient_of(s) : correlation_of(s);
   if (work.tiles() < kFewestTiles) return "too few pixels";
-  // A tile costs as much whatever part of it lies outside the image.
-  const std::int64_t computed = work.tiles() * products_of_tile(work);
-  const std::int64_t direct = s.n * s.oh * s.ow * winograd::kAllTaps;
-  if (computed * (s.stride_h == 1 ? 8 : 5) > direct * 4)
-    return "small images: most of the tiles would lie outside";
-  if (conversion_too_dear(args, s)) return "contiguous images with few channels";
+  if (products_of(work) > limits.most_products) {
+    return "small images: much of the tiles would lie outside";
+  }
+  if (conversion_too_dear(args, s, limits)) return "contiguous images with few channels";
   return nullptr;
 }
+
+Refusal refuse_stride_1(const KernelArgs& args) { return refuse(args, kLimits[0]); }
+Refusal refuse_stride_2(const KernelArgs& args) { return refuse(args, kLimits[1]); }
 
 /// Weights [outputs, channels, 3, 3] in one of the layouts that the algorithm reads and writes.
 template <class T>
@@ -131,7 +144,8 @@ void run(const KernelArgs& args) {
 
 void register_winograd() {
   for (OpId op : {OpId::conv2d, OpId::conv2d_backward_input, OpId::conv2d_backward_weight}) {
-    add(op, {"Winograd F(4x4,3x3)", refuse, run});
+    add(op, {"Winograd F(4x4,3x3)", refuse_stride_1, run});
+    add(op, {"Winograd F(4x4,2x2) at stride 2", refuse_stride_2, run});
   }
 }
 

@@ -91,11 +91,16 @@ void finish(const PartOfCorrelation& part, const Transformed& sums, std::int64_t
   part.filter.weight_gradient(gradient);
   const float* from = buffer.data();
   for (std::int64_t k = 0; k < outputs; ++k) {
+    float* taps = to.data + k * to.output_stride + first * to.tap_stride;
+    if (taps_h * taps_w == kAllTaps) {
+      gemm_loops<float>().transpose(from, channels, kAllTaps, channels, taps);
+      from += kAllTaps * channels;
+      continue;
+    }
     for (std::int64_t i = 0; i < taps_h; ++i) {
       for (std::int64_t j = 0; j < taps_w; ++j, from += channels) {
-        const std::int64_t tap = first + i * rows.tap_step * kTaps + j * columns.tap_step;
-        float* taps = to.data + k * to.output_stride + tap * to.tap_stride;
-        for (std::int64_t c = 0; c < channels; ++c) taps[c * to.channel_stride] = from[c];
+        float* tap = taps + i * rows.tap_step * kTaps + j * columns.tap_step;
+        for (std::int64_t c = 0; c < channels; ++c) tap[c * kAllTaps] = from[c];
       }
     }
   }
