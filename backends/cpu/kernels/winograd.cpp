@@ -1,27 +1,7 @@
-// The transforms of F(4x4, 3x3) and F(3x3, 4x4), and the products between them.
-//
-// Cook and Toom: to multiply polynomials, evaluate both at enough points, multiply the values and
-// interpolate. Transposing that algorithm gives one for filtering (S. Winograd, Arithmetic
-// Complexity of Computations, 1980); nested in two dimensions it convolves images (A. Lavin and S.
-// Gray, Fast Algorithms for Convolutional Neural Networks, 2015): y = A^T [(G g G^T) . (B^T d B)]
-// A. For points p_0 ... p_4 and infinity, with M(x) = (x - p_0) ... (x - p_4):
-//   row i of B^T: the coefficients of M(x) / (x - p_i); the last row those of M(x) itself,
-//   row i of G:   1, p_i, p_i^2, ... divided by M'(p_i); the last row 0, ..., 0, 1,
-//   column i of A^T: 1, p_i, p_i^2, ...; the last column 0, ..., 0, 1.
-// With the points 0, a, -a, b, -b, M(x) = x (x^2 - a^2) (x^2 - b^2), so
-//          0:  a^2 b^2     0    -a^2-b^2      0      1   0
-//         +a:     0     -a b^2    -b^2        a      1   0
-//   B^T   -a:     0     +a b^2    -b^2       -a      1   0
-//         +b:     0     -a^2 b    -a^2        b      1   0
-//         -b:     0     +a^2 b    -a^2       -b      1   0
-//        inf:     0     a^2 b^2     0     -a^2-b^2   0   1
-//   M'(0) = a^2 b^2, M'(+-a) = 2 a^2 (a^2 - b^2), M'(+-b) = 2 b^2 (b^2 - a^2).
-// Only the numbers of columns of G and of rows of A^T distinguish F(4, 3) from F(3, 4).
-//
-// a = 5/8 and b = 3/2 have less than half the rounding errors of the usual 1 and 2.
+// Tiles, weights and gradients to and from the transformed domain, and the products there.
 #include "backends/cpu/kernels/winograd.h"
 
-#include "backends/cpu/kernels/simd.h"
+#include "backends/cpu/kernels/winograd_transforms.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -31,114 +11,38 @@ using X = Vec<float>;
 using Raw = X::Raw;
 constexpr int kWidth = X::kWidth;
 
-constexpr float kA = 5.f / 8, kB = 3.f / 2;
-constexpr float kA2 = kA * kA, kB2 = kB * kB;
-constexpr float kAtZero = 1 / (kA2 * kB2);           // 1 / M'(0)
-constexpr float kAtA = 1 / (2 * kA2 * (kA2 - kB2));  // 1 / M'(a)
-constexpr float kAtB = 1 / (2 * kB2 * (kB2 - kA2));  // 1 / M'(b)
-
-#define FACULA_INLINE [[gnu::always_inline]] static inline
 #define FACULA_INLINED __attribute__((always_inline))  // for lambdas
 
-/// B^T: input pixels.
-struct InputTransform {
-  static constexpr int kIn = kPoints, kOut = kPoints;
-  FACULA_INLINE void apply(const Raw (&d)[kIn], Raw (&out)[kOut]) {
-    const Raw product = X::all(kA2 * kB2), sum = X::all(-(kA2 + kB2));
-    const Raw minus_a2 = X::all(-kA2), minus_b2 = X::all(-kB2);
-    out[0] = X::fma(product, d[0], X::fma(sum, d[2], d[4]));
-    const Raw even_a = X::fma(minus_b2, d[2], d[4]);
-    const Raw odd_a = X::all(kA) * X::fma(minus_b2, d[1], d[3]);
-    out[1] = even_a + odd_a;
-    out[2] = even_a - odd_a;
-    const Raw even_b = X::fma(minus_a2, d[2], d[4]);
-    const Raw odd_b = X::all(kB) * X::fma(minus_a2, d[1], d[3]);
-    out[3] = even_b + odd_b;
-    out[4] = even_b - odd_b;
-    out[5] = X::fma(product, d[1], X::fma(sum, d[3], d[5]));
-  }
-};
-
-/// G for 3 taps: weights.
-struct WeightTransform {
-  static constexpr int kIn = kTaps, kOut = kPoints;
-  FACULA_INLINE void apply(const Raw (&g)[kIn], Raw (&out)[kOut]) {
-    out[0] = X::all(kAtZero) * g[0];
-    const Raw even_a = X::fma(X::all(kAtA), g[0], X::all(kAtA * kA2) * g[2]);
-    const Raw odd_a = X::all(kAtA * kA) * g[1];
-    out[1] = even_a + odd_a;
-    out[2] = even_a - odd_a;
-    const Raw even_b = X::fma(X::all(kAtB), g[0], X::all(kAtB * kB2) * g[2]);
-    const Raw odd_b = X::all(kAtB * kB) * g[1];
-    out[3] = even_b + odd_b;
-    out[4] = even_b - odd_b;
-    out[5] = g[2];
-  }
-};
-
-/// G for 4 taps: the gradient of the output, in the gradient of the weights.
-struct GradientTransform {
-  static constexpr int kIn = kTile, kOut = kPoints;
-  FACULA_INLINE void apply(const Raw (&g)[kIn], Raw (&out)[kOut]) {
-    out[0] = X::all(kAtZero) * g[0];
-    const Raw even_a = X::fma(X::all(kAtA), g[0], X::all(kAtA * kA2) * g[2]);
-    const Raw odd_a = X::fma(X::all(kAtA * kA), g[1], X::all(kAtA * kA2 * kA) * g[3]);
-    out[1] = even_a + odd_a;
-    out[2] = even_a - odd_a;
-    const Raw even_b = X::fma(X::all(kAtB), g[0], X::all(kAtB * kB2) * g[2]);
-    const Raw odd_b = X::fma(X::all(kAtB * kB), g[1], X::all(kAtB * kB2 * kB) * g[3]);
-    out[3] = even_b + odd_b;
-    out[4] = even_b - odd_b;
-    out[5] = g[3];
-  }
-};
-
-/// A^T with 4 rows: pixels of the output.
-struct OutputTransform {
-  static constexpr int kIn = kPoints, kOut = kTile;
-  FACULA_INLINE void apply(const Raw (&m)[kIn], Raw (&out)[kOut]) {
-    const Raw even_a = m[1] + m[2], odd_a = m[1] - m[2];
-    const Raw even_b = m[3] + m[4], odd_b = m[3] - m[4];
-    out[0] = m[0] + even_a + even_b;
-    out[1] = X::fma(X::all(kA), odd_a, X::all(kB) * odd_b);
-    out[2] = X::fma(X::all(kA2), even_a, X::all(kB2) * even_b);
-    out[3] = X::fma(X::all(kA2 * kA), odd_a, X::fma(X::all(kB2 * kB), odd_b, m[5]));
-  }
-};
-
-/// A^T with 3 rows: the gradient of the weights.
-struct WeightGradientTransform {
-  static constexpr int kIn = kPoints, kOut = kTaps;
-  FACULA_INLINE void apply(const Raw (&m)[kIn], Raw (&out)[kOut]) {
-    const Raw even_a = m[1] + m[2], odd_a = m[1] - m[2];
-    const Raw even_b = m[3] + m[4], odd_b = m[3] - m[4];
-    out[0] = m[0] + even_a + even_b;
-    out[1] = X::fma(X::all(kA), odd_a, X::all(kB) * odd_b);
-    out[2] = X::fma(X::all(kA2), even_a, X::fma(X::all(kB2), even_b, m[5]));
-  }
-};
-
-/// T in T^t for a square `in`, of which load(i, j) gives the elements; store(i, j, value) takes
-/// those of the result.
-template <class T, class Load, class Store>
+/// Rows in Columns^t for a matrix `in`, of which load(i, j) gives the elements; store(i, j, value)
+/// takes those of the result.
+template <class Rows, class Columns, class Load, class Store>
 [[gnu::always_inline]] inline void transform(const Load& load, const Store& store) {
-  Raw half[T::kOut][T::kIn];
+  Raw half[Rows::kOut][Columns::kIn];
 #pragma GCC unroll 6
-  for (int j = 0; j < T::kIn; ++j) {
-    Raw column[T::kIn], result[T::kOut];
+  for (int j = 0; j < Columns::kIn; ++j) {
+    Raw column[Rows::kIn], result[Rows::kOut];
 #pragma GCC unroll 6
-    for (int i = 0; i < T::kIn; ++i) column[i] = load(i, j);
-    T::apply(column, result);
+    for (int i = 0; i < Rows::kIn; ++i) column[i] = load(i, j);
+    Rows::apply(column, result);
 #pragma GCC unroll 6
-    for (int i = 0; i < T::kOut; ++i) half[i][j] = result[i];
+    for (int i = 0; i < Rows::kOut; ++i) half[i][j] = result[i];
   }
 #pragma GCC unroll 6
-  for (int i = 0; i < T::kOut; ++i) {
-    Raw result[T::kOut];
-    T::apply(half[i], result);
+  for (int i = 0; i < Rows::kOut; ++i) {
+    Raw result[Columns::kOut];
+    Columns::apply(half[i], result);
 #pragma GCC unroll 6
-    for (int j = 0; j < T::kOut; ++j) store(i, j, result[j]);
+    for (int j = 0; j < Columns::kOut; ++j) store(i, j, result[j]);
   }
+}
+
+/// The number of a position of a transformed tile or of weights. A dimension that is not
+/// transformed varies fastest: its positions share weights.
+template <class Rows, class Columns>
+constexpr int position_of(int i, int j) {
+  constexpr int kRows = Rows::kOut > Rows::kIn ? Rows::kOut : Rows::kIn;
+  constexpr int kColumns = Columns::kOut > Columns::kIn ? Columns::kOut : Columns::kIn;
+  return Rows::kPlain && !Columns::kPlain ? j * kRows + i : i * kColumns + j;
 }
 
 template <bool Partial>
@@ -186,60 +90,62 @@ struct Corner {
 constexpr float kZeros[kMostChannels] = {};
 
 /// Where the pixels of a tile are; those outside of the image are in kZeros.
-template <int Side>
+template <int Height, int Width>
 struct Pixels {
-  const float* at[Side][Side];
+  const float* at[Height][Width];
 
   void locate(const Images<const float>& images, const Part& part, std::int64_t tile) {
     const Corner corner(images, part.first_tile + tile);
-    for (int i = 0; i < Side; ++i) {
-      const std::int64_t y = corner.y + i;
-      const bool inside = y >= 0 && y < images.h;
-      for (int j = 0; j < Side; ++j) {
+    const float* image = images.data + corner.image * images.image_stride + part.first_channel;
+    const float* line = image + corner.y * images.line_stride + corner.x * images.pixel_stride;
+    for (int i = 0; i < Height; ++i, line += images.line_stride) {
+      const bool inside = corner.y + i >= 0 && corner.y + i < images.h;
+      for (int j = 0; j < Width; ++j) {
         const std::int64_t x = corner.x + j;
-        const std::int64_t pixel = (corner.image * images.h + y) * images.w + x;
-        at[i][j] = inside && x >= 0 && x < images.w
-                       ? images.data + pixel * images.channels + part.first_channel
-                       : kZeros;
+        at[i][j] = inside && x >= 0 && x < images.w ? line + j * images.pixel_stride : kZeros;
       }
     }
   }
 };
 
+template <class Rows, class Columns>
+using PixelsOf = Pixels<Rows::kIn, Columns::kIn>;
+
 /// One vector of channels. That of the next tile is on its way meanwhile: the pieces of memory that
 /// a tile touches are too short for the hardware to foresee.
-template <class T, bool Partial>
-[[gnu::always_inline]] inline void transform_vector(const Pixels<T::kIn>& pixels,
-                                                    const Pixels<T::kIn>& next, std::int64_t c,
-                                                    int lanes, float* values,
+template <class Rows, class Columns, bool Partial>
+[[gnu::always_inline]] inline void transform_vector(const PixelsOf<Rows, Columns>& pixels,
+                                                    const PixelsOf<Rows, Columns>& next,
+                                                    std::int64_t c, int lanes, float* values,
                                                     std::int64_t position_stride) {
-  transform<T>(
+  transform<Rows, Columns>(
       [&](int i, int j) FACULA_INLINED {
         // The first columns overlap the tile before.
-        if (j >= T::kIn - kTile) __builtin_prefetch(next.at[i][j] + c);
+        if (j >= Columns::kIn - kTile) __builtin_prefetch(next.at[i][j] + c);
         return load<Partial>(pixels.at[i][j] + c, lanes);
       },
-      [&](int i, int j, Raw value)
-          FACULA_INLINED { X::store(values + (i * kPoints + j) * position_stride + c, value); });
+      [&](int i, int j, Raw value) FACULA_INLINED {
+        X::store(values + position_of<Rows, Columns>(i, j) * position_stride + c, value);
+      });
 }
 
-/// Squares of T::kIn pixels, at every tile's corner, to their transforms.
-template <class T>
+/// The pixels that the tiles depend on to their transforms.
+template <class Rows, class Columns>
 void transform_images(const Images<const float>& from, const Part& part, const Transformed& to) {
-  Pixels<T::kIn> pixels[2];
+  PixelsOf<Rows, Columns> pixels[2];
   pixels[0].locate(from, part, 0);
   for (std::int64_t t = 0; t < part.tiles; ++t) {
-    const Pixels<T::kIn>& own = pixels[t % 2];
-    Pixels<T::kIn>& next = pixels[(t + 1) % 2];
+    const auto& own = pixels[t % 2];
+    auto& next = pixels[(t + 1) % 2];
     next.locate(from, part, t + 1 < part.tiles ? t + 1 : t);
     float* values = to.data + t * to.tile_stride;
     std::int64_t c = 0;
     for (; c + kWidth <= part.channels; c += kWidth) {
-      transform_vector<T, false>(own, next, c, kWidth, values, to.position_stride);
+      transform_vector<Rows, Columns, false>(own, next, c, kWidth, values, to.position_stride);
     }
     if (c < part.channels) {
-      transform_vector<T, true>(own, next, c, static_cast<int>(part.channels - c), values,
-                                to.position_stride);
+      transform_vector<Rows, Columns, true>(own, next, c, static_cast<int>(part.channels - c),
+                                            values, to.position_stride);
     }
   }
 }
@@ -249,55 +155,67 @@ struct OutputTile {
   const float* sums;
   std::int64_t position_stride;
   float* pixels;
-  std::int64_t line, channels;  ///< from a pixel to the one below and to the next
-  int rows, columns;
+  std::int64_t line_stride, pixel_stride;
+  std::int64_t rows, columns;
 
   OutputTile(const Transformed& from, const Part& part, const Images<float>& to, std::int64_t tile)
       : sums(from.data + tile * from.tile_stride),
         position_stride(from.position_stride),
-        line(to.w * to.channels),
-        channels(to.channels) {
+        line_stride(to.line_stride),
+        pixel_stride(to.pixel_stride) {
     const Corner corner(to, part.first_tile + tile);
-    pixels = to.data + (corner.image * to.h + corner.y) * line + corner.x * channels +
-             part.first_channel;
-    rows = static_cast<int>(to.h - corner.y < kTile ? to.h - corner.y : kTile);
-    columns = static_cast<int>(to.w - corner.x < kTile ? to.w - corner.x : kTile);
+    pixels = to.data + corner.image * to.image_stride + corner.y * line_stride +
+             corner.x * pixel_stride + part.first_channel;
+    rows = to.h - corner.y;
+    columns = to.w - corner.x;
   }
 };
 
-template <Target Kind>
+template <class Rows, class Columns, Target Kind, bool Add>
 [[gnu::always_inline]] inline void output_vector(const OutputTile& tile, const float* bias,
                                                  std::int64_t c, int lanes) {
-  const Raw start = bias ? load<Kind == Target::lanes>(bias + c, lanes) : X::zero();
-  transform<OutputTransform>(
+  constexpr bool kPartial = Kind == Target::lanes;
+  const Raw start = bias ? load<kPartial>(bias + c, lanes) : X::zero();
+  transform<Rows, Columns>(
       [&](int i, int j) FACULA_INLINED {
-        return X::load(tile.sums + (i * kPoints + j) * tile.position_stride + c);
+        return X::load(tile.sums + position_of<Rows, Columns>(i, j) * tile.position_stride + c);
       },
       [&](int i, int j, Raw value) FACULA_INLINED {
         if (i >= tile.rows || j >= tile.columns) return;
-        store<Kind>(tile.pixels + i * tile.line + j * tile.channels + c, value + start, lanes);
+        float* pixel = tile.pixels + i * tile.line_stride + j * tile.pixel_stride + c;
+        store<Kind>(pixel, value + (Add ? load<kPartial>(pixel, lanes) : start), lanes);
       });
 }
 
-template <Target Kind>
+template <class Rows, class Columns, Target Kind, bool Add>
 void output_tiles(const Transformed& from, const float* bias, const Part& part,
                   const Images<float>& to) {
   const float* own_bias = bias ? bias + part.first_channel : nullptr;
   for (std::int64_t t = 0; t < part.tiles; ++t) {
     const OutputTile tile(from, part, to, t);
     std::int64_t c = 0;
-    for (; c + kWidth <= part.channels; c += kWidth) output_vector<Kind>(tile, own_bias, c, kWidth);
+    for (; c + kWidth <= part.channels; c += kWidth) {
+      output_vector<Rows, Columns, Kind, Add>(tile, own_bias, c, kWidth);
+    }
     if (c < part.channels) {
-      output_vector<Target::lanes>(tile, own_bias, c, static_cast<int>(part.channels - c));
+      output_vector<Rows, Columns, Target::lanes, Add>(tile, own_bias, c,
+                                                       static_cast<int>(part.channels - c));
     }
   }
 }
 
+template <class Rows, class Columns>
 void output(const Transformed& from, const float* bias, const Part& part, const Images<float>& to,
-            bool stream) {
-  if (!stream) return output_tiles<Target::vector>(from, bias, part, to);
-  output_tiles<Target::stream>(from, bias, part, to);
-  end_of_stream();
+            StoreMode mode) {
+  switch (mode) {
+    case StoreMode::usual:
+      return output_tiles<Rows, Columns, Target::vector, false>(from, bias, part, to);
+    case StoreMode::add:
+      return output_tiles<Rows, Columns, Target::vector, true>(from, bias, part, to);
+    case StoreMode::stream:
+      output_tiles<Rows, Columns, Target::stream, false>(from, bias, part, to);
+      end_of_stream();
+  }
 }
 
 // --- Products ------------------------------------------------------------------------------------
@@ -370,15 +288,16 @@ void product_panel(const Products& p, const float* a, const float* b, float* c) 
 
 template <bool DenseRows>
 void products_of(const Products& p) {
-  for (int position = 0; position < kPositions; ++position) {
-    const float* a = p.a + position * p.a_position_stride;
-    const float* b = p.b + position * p.b_position_stride;
-    float* c = p.c + position * p.c_position_stride;
-    std::int64_t j = 0;
-    for (; j + kWidth < p.columns; j += kPanel, b += p.b_panel_stride) {
-      product_panel<kVectors, DenseRows>(p, a, b, c + j);
+  for (int first = 0; first < p.positions; first += p.sharing) {
+    const float* b = p.b + first / p.sharing * p.b_matrix_stride;
+    for (std::int64_t j = 0; j < p.columns; j += kPanel, b += p.b_panel_stride) {
+      for (int position = first; position < first + p.sharing; ++position) {
+        const float* a = p.a + position * p.a_position_stride;
+        float* c = p.c + position * p.c_position_stride + j;
+        p.columns - j > kWidth ? product_panel<kVectors, DenseRows>(p, a, b, c)
+                               : product_panel<1, DenseRows>(p, a, b, c);
+      }
     }
-    if (j < p.columns) product_panel<1, DenseRows>(p, a, b, c + j);
   }
 }
 
@@ -388,70 +307,91 @@ void products(const Products& p) {
 
 // --- Weights -------------------------------------------------------------------------------------
 
-template <Target Kind, bool Partial>
+template <class Rows, class Columns, Target Kind, bool Partial>
 [[gnu::always_inline]] inline void weight_vector(const Weights& w, std::int64_t c, std::int64_t k,
                                                  int lanes) {
   const float* taps = w.taps + c * w.row_stride + k;
   float* to = w.data + c * kPanel + k;
-  transform<WeightTransform>(
+  transform<Rows, Columns>(
       [&](int i, int j) FACULA_INLINED {
-        const int tap = i * kTaps + j, last = kTaps * kTaps - 1;
-        return load<Partial>(taps + (w.rotated ? last - tap : tap) * w.tap_stride, lanes);
+        return load<Partial>(taps + i * w.tap_line_stride + j * w.tap_stride, lanes);
       },
-      [&](int i, int j, Raw value)
-          FACULA_INLINED { store<Kind>(to + (i * kPoints + j) * w.position_stride, value); });
+      [&](int i, int j, Raw value) FACULA_INLINED {
+        store<Kind>(to + position_of<Rows, Columns>(i, j) * w.matrix_stride, value);
+      });
 }
 
-template <Target Kind>
+template <class Rows, class Columns, Target Kind>
 void transform_weights(const Weights& w) {
   for (std::int64_t c = 0; c < w.channels; ++c) {
     std::int64_t k = 0;
-    for (; k + kWidth <= w.outputs; k += kWidth) weight_vector<Kind, false>(w, c, k, kWidth);
-    if (k < w.outputs) weight_vector<Kind, true>(w, c, k, static_cast<int>(w.outputs - k));
+    for (; k + kWidth <= w.outputs; k += kWidth) {
+      weight_vector<Rows, Columns, Kind, false>(w, c, k, kWidth);
+    }
+    if (k < w.outputs) {
+      weight_vector<Rows, Columns, Kind, true>(w, c, k, static_cast<int>(w.outputs - k));
+    }
   }
 }
 
+template <class Rows, class Columns>
 void weights(const Weights& w, bool stream) {
-  if (!stream) return transform_weights<Target::vector>(w);
-  transform_weights<Target::stream>(w);
+  if (!stream) return transform_weights<Rows, Columns, Target::vector>(w);
+  transform_weights<Rows, Columns, Target::stream>(w);
   end_of_stream();
 }
 
-template <Target Kind>
+template <class Rows, class Columns, Target Kind>
 [[gnu::always_inline]] inline void gradient_vector(const WeightGradient& g, std::int64_t row,
                                                    std::int64_t column, int lanes) {
   const float* sums = g.data + row * g.row_stride + column;
   float* taps = g.taps + row * g.tap_row_stride + column;
-  transform<WeightGradientTransform>(
-      [&](int i, int j)
-          FACULA_INLINED { return X::load(sums + (i * kPoints + j) * g.position_stride); },
-      [&](int i, int j, Raw value)
-          FACULA_INLINED { store<Kind>(taps + (i * kTaps + j) * g.tap_stride, value, lanes); });
+  transform<Rows, Columns>(
+      [&](int i, int j) FACULA_INLINED {
+        return X::load(sums + position_of<Rows, Columns>(i, j) * g.matrix_stride);
+      },
+      [&](int i, int j, Raw value) FACULA_INLINED {
+        store<Kind>(taps + i * g.tap_line_stride + j * g.tap_stride, value, lanes);
+      });
 }
 
+template <class Rows, class Columns>
 void weight_gradient(const WeightGradient& g) {
   for (std::int64_t row = 0; row < g.rows; ++row) {
     std::int64_t column = 0;
     for (; column + kWidth <= g.columns; column += kWidth) {
-      gradient_vector<Target::vector>(g, row, column, kWidth);
+      gradient_vector<Rows, Columns, Target::vector>(g, row, column, kWidth);
     }
     if (column < g.columns) {
-      gradient_vector<Target::lanes>(g, row, column, static_cast<int>(g.columns - column));
+      gradient_vector<Rows, Columns, Target::lanes>(g, row, column,
+                                                    static_cast<int>(g.columns - column));
     }
   }
 }
+
+/// The transforms for filters with the taps of Rows and Columns.
+template <class Rows, class Columns>
+constexpr Filter kFilter = {
+    Rows::Weight::kIn,
+    Columns::Weight::kIn,
+    Rows::Input::kOut* Columns::Input::kOut,
+    Rows::Weight::kOut* Columns::Weight::kOut,
+    transform_images<typename Rows::Input, typename Columns::Input>,
+    transform_images<typename Rows::Gradient, typename Columns::Gradient>,
+    weights<typename Rows::Weight, typename Columns::Weight>,
+    output<typename Rows::Output, typename Columns::Output>,
+    weight_gradient<typename Rows::WeightGradient, typename Columns::WeightGradient>,
+};
 
 }  // namespace
 
 extern const winograd::Kernels winograd_kernels = {
     kWidth,
     kPanel,
-    transform_images<InputTransform>,
-    transform_images<GradientTransform>,
-    weights,
     products,
-    output,
-    weight_gradient,
+    kFilter<ThreeTaps, ThreeTaps>,
+    {{kFilter<TwoTaps, TwoTaps>, kFilter<TwoTaps, OneTap>},
+     {kFilter<OneTap, TwoTaps>, kFilter<OneTap, OneTap>}},
 };
 
 }  // namespace facula::cpu::FACULA_ISA

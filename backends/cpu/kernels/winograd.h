@@ -1,10 +1,15 @@
-// Inner loops of convolutions by Winograd's minimal filtering F(4x4, 3x3).
+// Inner loops of convolutions by Winograd's minimal filtering: F(4x4, 3x3), and F(4x4, 2x2),
+// F(4x4, 2x1), F(4x4, 1x2), F(4x4, 1x1), of which convolutions with 3x3 weights and stride 2 are
+// made.
 //
 // Instead of 3x3 products per pixel, a tile of 4x4 pixels is computed from the 6x6 pixels it
 // depends on: tile and weights are transformed to 6x6 values each, these are multiplied (and added
 // up over channels) position by position, and the 36 sums are transformed back to 4x4 pixels: 36
 // products instead of 144. The gradient of the weights is F(3x3, 4x4): 6x6 input pixels with 4x4
-// pixels of the output's gradient give 3x3 weights. winograd.cpp derives the transforms.
+// pixels of the output's gradient give 3x3 weights. winograd_transforms.h derives the transforms.
+//
+// With two taps it is 5 points in place of 6. With one tap in a dimension nothing is transformed
+// along it, and its 4 positions share one matrix of weights.
 #pragma once
 
 #include "backends/cpu/kernels/kernel_names.h"
@@ -13,19 +18,16 @@ namespace facula::cpu::winograd {
 
 /// Pixels of a tile of the output, and how far tiles are apart, in one dimension.
 constexpr int kTile = 4;
-/// Taps of the weights in one dimension.
-constexpr int kTaps = 3;
-/// Points at which the polynomials are evaluated in one dimension, one of them infinity.
-constexpr int kPoints = kTile + kTaps - 1;
-constexpr int kPositions = kPoints * kPoints;
 /// The most channels that are transformed in one call.
 constexpr int kMostChannels = 256;
 
-/// Images [n, h, w, channels] cut into rows of tiles. Pixels outside read as 0 and are not written.
+/// Images cut into rows of tiles; every second pixel of larger images, for instance. Pixels outside
+/// read as 0 and are not written.
 template <class T>
 struct Images {
   T* data;
-  std::int64_t h, w, channels;
+  std::int64_t h, w;
+  std::int64_t image_stride, line_stride, pixel_stride;
   std::int64_t tile_rows, tile_columns;
   std::int64_t pad_h, pad_w;  ///< the first tile begins at pixel (-pad_h, -pad_w)
 };
@@ -37,62 +39,76 @@ struct Part {
 };
 
 /// Tiles in transformed shape: position p of channel c of tile t is at
-/// data[p * position_stride + t * tile_stride + c].
+/// data[p * position_stride + t * tile_stride + c]. Positions that share weights are consecutive.
 struct Transformed {
   float* data;
   std::int64_t position_stride, tile_stride;
 };
 
-/// Weights as nine matrices [channels][outputs], the outputs at most a panel, transformed to
-/// right-hand sides of products: position p of (c, k) is at data[p * position_stride + c * panel +
-/// k].
+/// The taps of the weights as matrices [channels][outputs], the outputs at most a panel,
+/// transformed to right-hand sides of products: matrix p of (c, k) is at data[p * matrix_stride +
+/// c * panel + k].
 struct Weights {
   const float* taps;
-  std::int64_t tap_stride, row_stride;
-  bool rotated;  ///< by 180 degrees, as the gradient of the input needs them
+  std::int64_t tap_line_stride, tap_stride;  ///< to the tap below and to the next
+  std::int64_t row_stride;
   std::int64_t channels, outputs;
   float* data;
-  std::int64_t position_stride;
+  std::int64_t matrix_stride;
 };
 
-/// For each of the 36 positions p: c[p][i][j] = (accumulate ? c[p][i][j] : 0) + sum over k of
-/// a[p][i][k] * b[p][k][j]. Rows of b and c are accessed in whole vectors.
+/// For each position p: c[p][i][j] = (accumulate ? c[p][i][j] : 0) + sum over k of a[p][i][k] *
+/// b[p / sharing][k][j]. Rows of b and c are accessed in whole vectors.
 struct Products {
+  int positions, sharing;
   std::int64_t rows, columns, depth;
   const float* a;
   std::int64_t a_position_stride, a_row_stride, a_depth_stride;  ///< one of the last two is 1
   const float* b;
-  std::int64_t b_position_stride, b_panel_stride, b_depth_stride;
+  std::int64_t b_matrix_stride, b_panel_stride, b_depth_stride;
   float* c;
   std::int64_t c_position_stride, c_row_stride;
   bool accumulate;
 };
 
-/// Sums of products [rows][columns] per position, transformed to nine matrices of weight gradients.
+/// Sums of products [rows][columns], transformed to matrices of weight gradients.
 struct WeightGradient {
   const float* data;
-  std::int64_t position_stride, row_stride;
+  std::int64_t matrix_stride, row_stride;
   std::int64_t rows, columns;
-  float* taps;  ///< tap t of (row, column): t * tap_stride + row * tap_row_stride + column
-  std::int64_t tap_stride, tap_row_stride;
+  float* taps;  ///< element (row, column) of the first tap: row * tap_row_stride + column
+  std::int64_t tap_line_stride, tap_stride, tap_row_stride;
+};
+
+/// How pixels are stored: as usual, past the caches (in whole vectors at cache lines), or added to
+/// those that are there.
+enum class StoreMode : std::uint8_t { usual, stream, add };
+
+/// The transforms for weights with some number of taps in each dimension.
+struct Filter {
+  int taps_h, taps_w;
+  int positions;  ///< of a transformed tile
+  int matrices;   ///< of transformed weights: position p uses number p / (positions / matrices)
+  /// Tiles of pixels of the input to their transforms, channels up to whole vectors.
+  void (*input)(const Images<const float>& from, const Part& part, const Transformed& to);
+  /// Tiles of 4x4 pixels of the output's gradient to the transform of the second factor of the
+  /// weights' gradient.
+  void (*gradient)(const Images<const float>& from, const Part& part, const Transformed& to);
+  /// With `stream` the results bypass the caches. That needs whole vectors at cache lines.
+  void (*weights)(const Weights& weights, bool stream);
+  /// Sums of products to tiles of 4x4 pixels. `bias` has a value per channel of the images, or is
+  /// null.
+  void (*output)(const Transformed& from, const float* bias, const Part& part,
+                 const Images<float>& to, StoreMode mode);
+  void (*weight_gradient)(const WeightGradient& gradient);
 };
 
 struct Kernels {
   int vector;  ///< floats; buffers are accessed in whole vectors
   int panel;   ///< columns of a product that are computed together
-  /// Tiles of 6x6 pixels to the input's transform, channels up to whole vectors.
-  void (*input)(const Images<const float>& from, const Part& part, const Transformed& to);
-  /// Tiles of 4x4 pixels of the output's gradient to F(3x3, 4x4)'s transform of its second factor.
-  void (*gradient)(const Images<const float>& from, const Part& part, const Transformed& to);
-  /// Here and in output(), with `stream` the results bypass the caches. That needs whole vectors at
-  /// cache lines.
-  void (*weights)(const Weights& weights, bool stream);
   void (*products)(const Products& products);
-  /// Sums of products to tiles of 4x4 pixels. `bias` has a value per channel of the images, or is
-  /// null.
-  void (*output)(const Transformed& from, const float* bias, const Part& part,
-                 const Images<float>& to, bool stream);
-  void (*weight_gradient)(const WeightGradient& gradient);
+  Filter whole;        ///< 3x3 taps
+  Filter parts[2][2];  ///< the parts of 3x3 taps at stride 2: every dimension has 2 taps or 1
 };
 
 }  // namespace facula::cpu::winograd

@@ -1,5 +1,6 @@
-// Convolutions with 3x3 weights and stride 1 by Winograd's algorithm: registration, and the
+// Convolutions with 3x3 weights and stride 1 or 2 by Winograd's algorithm: registration, and the
 // conversion of the op's operands.
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
@@ -29,59 +30,71 @@ namespace {
 
 using winograd::Correlation;
 
-/// With fewer channels the transforms cost more than the products they save.
-constexpr std::int64_t kFewestChannels = 16;
+/// Where the algorithm is faster than direct summation, as measured.
+struct Limits {
+  std::int64_t stride;
+  /// With fewer channels the transforms cost more than the products they save.
+  std::int64_t fewest_channels;
+  /// Products as a fraction of direct summation's. A tile costs as much whatever part of it lies
+  /// outside the image.
+  double most_products;
+  /// Converting contiguous images of more elements than this, together, to channels_last and back
+  /// takes longer than what is saved with fewer channels.
+  std::int64_t large_images, fewest_channels_to_convert;
+};
+/// With stride 2 the transforms are smaller beside the products, but less is saved, and oneDNN
+/// converts images while they are in the caches.
+constexpr Limits kLimits[] = {{1, 16, 0.5, 1 << 20, 24}, {2, 32, 0.8, 0, 48}};
+
 /// With fewer tiles the transform of the weights is not worth it.
 constexpr std::int64_t kFewestTiles = 16;
 
-/// Images of more elements than this, together, come from memory each time they are read.
-constexpr std::int64_t kLargeImages = 1 << 20;
-
-/// Converting large contiguous images to channels_last and back takes longer than what is saved
-/// with few channels.
-bool conversion_too_dear(const KernelArgs& args, const ConvShape& s) {
+bool conversion_too_dear(const KernelArgs& args, const ConvShape& s, const Limits& limits) {
   return args.in(0).suggest_memory_format() != kChannelsLast &&
-         s.n * (s.c * s.h * s.w + s.oc * s.oh * s.ow) > kLargeImages &&
-         s.c * s.oc < 24 * (s.c + s.oc);
+         s.n * (s.c * s.h * s.w + s.oc * s.oh * s.ow) > limits.large_images &&
+         s.c * s.oc < limits.fewest_channels_to_convert * (s.c + s.oc);
 }
 
 Correlation correlation_of(const ConvShape& s) {
-  return {s.n, s.h, s.w, s.c, s.oh, s.ow, s.oc, s.pad_h, s.pad_w};
+  return {s.n, s.h, s.w, s.c, s.oh, s.ow, s.oc, s.pad_h, s.pad_w, s.stride_h, false};
 }
 
-/// The gradient of the input: the output's gradient correlated with the rotated weights.
+/// The gradient of the input, from that of the output.
 Correlation input_gradient_of(const ConvShape& s) {
-  return {s.n,
-          s.oh,
-          s.ow,
-          s.oc,
-          s.h,
-          s.w,
-          s.c,
-          winograd::kTaps - 1 - s.pad_h,
-          winograd::kTaps - 1 - s.pad_w};
+  return {s.n, s.oh, s.ow, s.oc, s.h, s.w, s.c, s.pad_h, s.pad_w, s.stride_h, true};
 }
 
-Refusal refuse(const KernelArgs& args) {
+/// Products as a fraction of direct summation's.
+double products_of(const Correlation& s) {
+  std::int64_t of_tile = 0;
+  for (std::int64_t i = 0; i < s.parts(); ++i) of_tile += s.part(i).filter.positions;
+  const std::int64_t direct = s.n * s.oh * s.ow * winograd::kAllTaps;
+  return static_cast<double>(s.tiles() * of_tile * (s.transposed ? s.parts() : 1)) /
+         static_cast<double>(direct);
+}
+
+Refusal refuse(const KernelArgs& args, const Limits& limits) {
   if (!backends::cpu::winograd()) return "switched off";
   if (args.in(0).dtype() != kFloat32) return "only float32";
   const ConvShape s = conv_shape_of(args);
   if (s.kh != winograd::kTaps || s.kw != winograd::kTaps) return "weights are not 3x3";
-  if (s.stride_h != 1 || s.stride_w != 1) return "stride is not 1";
+  if (s.stride_h != limits.stride || s.stride_w != limits.stride) return "another stride";
   if (s.dilation_h != 1 || s.dilation_w != 1) return "dilation is not 1";
   if (s.groups != 1) return "groups";
   if (s.pad_h >= winograd::kTaps || s.pad_w >= winograd::kTaps) return "padding beyond the weights";
-  if (s.c < kFewestChannels || s.oc < kFewestChannels) return "too few channels";
+  if (std::min(s.c, s.oc) < limits.fewest_channels) return "too few channels";
   const Correlation work =
       conv_kind(args) == ConvKind::backward_input ? input_gradient_of(s) : correlation_of(s);
   if (work.tiles() < kFewestTiles) return "too few pixels";
-  // A tile costs as much whatever part of it lies outside the image.
-  const std::int64_t computed = work.tile_rows() * work.tile_columns() * winograd::kPositions;
-  const std::int64_t direct = work.oh * work.ow * winograd::kTaps * winograd::kTaps;
-  if (2 * computed > direct) return "small images: most of the tiles would lie outside";
-  if (conversion_too_dear(args, s)) return "contiguous images with few channels";
+  if (products_of(work) > limits.most_products) {
+    return "small images: much of the tiles would lie outside";
+  }
+  if (conversion_too_dear(args, s, limits)) return "contiguous images with few channels";
   return nullptr;
 }
+
+Refusal refuse_stride_1(const KernelArgs& args) { return refuse(args, kLimits[0]); }
+Refusal refuse_stride_2(const KernelArgs& args) { return refuse(args, kLimits[1]); }
 
 /// Weights [outputs, channels, 3, 3] in one of the layouts that the algorithm reads and writes.
 template <class T>
@@ -91,17 +104,17 @@ winograd::Taps<T> taps_of(const Tensor& weight) {
 }
 
 /// Correlates in(0) with the weights in(1).
-void run_correlation(const KernelArgs& args, const Correlation& shape, bool backward) {
+void run_correlation(const KernelArgs& args, const Correlation& shape) {
   const Tensor images = args.in(0).contiguous(kChannelsLast);
   const bool dense = args.in(1).is_contiguous() || args.in(1).is_contiguous(kChannelsLast);
   const Tensor weight = dense ? args.in(1) : args.in(1).contiguous();
   winograd::Taps<const float> taps = taps_of<const float>(weight);
-  if (backward) std::swap(taps.channel_stride, taps.output_stride);
+  if (shape.transposed) std::swap(taps.channel_stride, taps.output_stride);
   const Tensor bias = args.has(2) ? args.in(2).contiguous() : Tensor();
   const bool convert = !args.out().is_contiguous(kChannelsLast);
   const Tensor result =
       convert ? new_tensor(args.out().sizes(), kFloat32, kCPU, kChannelsLast) : args.out();
-  correlate(shape, images.impl()->typed<float>(), taps, backward,
+  correlate(shape, images.impl()->typed<float>(), taps,
             bias.defined() ? bias.impl()->typed<float>() : nullptr, result.impl()->typed<float>());
   if (convert) args.out().copy_(result);
 }
@@ -121,8 +134,8 @@ void run(const KernelArgs& args) {
   const ConvShape s = conv_shape_of(args);
   if (run_if_empty(args, s)) return;
   switch (conv_kind(args)) {
-    case ConvKind::forward: return run_correlation(args, correlation_of(s), false);
-    case ConvKind::backward_input: return run_correlation(args, input_gradient_of(s), true);
+    case ConvKind::forward: return run_correlation(args, correlation_of(s));
+    case ConvKind::backward_input: return run_correlation(args, input_gradient_of(s));
     case ConvKind::backward_weight: return run_weight_gradient(args, correlation_of(s));
   }
 }
@@ -131,7 +144,8 @@ void run(const KernelArgs& args) {
 
 void register_winograd() {
   for (OpId op : {OpId::conv2d, OpId::conv2d_backward_input, OpId::conv2d_backward_weight}) {
-    add(op, {"Winograd F(4x4,3x3)", refuse, run});
+    add(op, {"Winograd F(4x4,3x3)", refuse_stride_1, run});
+    add(op, {"Winograd F(4x4,2x2) at stride 2", refuse_stride_2, run});
   }
 }
 

@@ -22,47 +22,36 @@ static_assert(kChannels <= kMostChannels);
 
 /// Some channels and outputs of the weights with the outputs next to each other, as the kernel
 /// needs them. `buffer` has room for all of them.
-Weights gather(const Taps<const float>& taps, std::int64_t channels, std::int64_t outputs,
-               float* buffer) {
+Taps<const float> gather(const Taps<const float>& taps, std::int64_t channels, std::int64_t outputs,
+                         float* buffer) {
   const auto transpose = gemm_loops<float>().transpose;
-  Weights weights = {};
-  weights.taps = buffer;
-  weights.channels = channels;
-  weights.outputs = outputs;
-  if (taps.output_stride == 1) {
-    weights.taps = taps.data;
-    weights.tap_stride = taps.tap_stride;
-    weights.row_stride = taps.channel_stride;
-  } else if (taps.tap_stride == 1) {
+  if (taps.output_stride == 1) return taps;
+  if (taps.tap_stride == 1) {
     const std::int64_t together = taps.channel_stride == kAllTaps ? channels : 1;
     for (std::int64_t c = 0; c < channels; c += together) {
       transpose(taps.data + c * taps.channel_stride, taps.output_stride, outputs,
                 together * kAllTaps, buffer + c * kAllTaps * outputs);
     }
-    weights.tap_stride = outputs;
-    weights.row_stride = kAllTaps * outputs;
-  } else {
-    for (std::int64_t tap = 0; tap < kAllTaps; ++tap) {
-      transpose(taps.data + tap * taps.tap_stride, taps.output_stride, outputs, channels,
-                buffer + tap * channels * outputs);
-    }
-    weights.tap_stride = channels * outputs;
-    weights.row_stride = outputs;
+    return {buffer, kAllTaps * outputs, 1, outputs};
   }
-  return weights;
+  for (std::int64_t tap = 0; tap < kAllTaps; ++tap) {
+    transpose(taps.data + tap * taps.tap_stride, taps.output_stride, outputs, channels,
+              buffer + tap * channels * outputs);
+  }
+  return {buffer, outputs, 1, channels * outputs};
 }
 
 /// Transformed weights, block after block as the slices read them: within a block of channels and
-/// outputs by position, panel of outputs, channel.
+/// outputs by matrix, panel of outputs, channel.
 class TransformedWeights {
  public:
-  TransformedWeights(const Correlation& s, const Taps<const float>& taps, bool rotated)
+  TransformedWeights(const Correlation& s, const Taps<const float>& taps)
       : panel_(winograd_kernels().panel),
         channels_(std::min(kChannels, s.channels)),
         outputs_(std::min(kOutputs, s.outputs)),
         channel_blocks_(divide_up(s.channels, channels_)),
-        position_stride_(odd_lines(channels_ * round_up(outputs_, panel_))),
-        numel_(divide_up(s.outputs, outputs_) * channel_blocks_ * kPositions * position_stride_),
+        matrix_stride_(odd_lines(channels_ * round_up(outputs_, panel_))),
+        numel_(divide_up(s.outputs, outputs_) * channel_blocks_ * kMatrices * matrix_stride_),
         data_(numel_) {
     const std::int64_t panels = divide_up(outputs_, panel_);
     const std::int64_t blocks = divide_up(s.outputs, outputs_) * channel_blocks_;
@@ -74,27 +63,28 @@ class TransformedWeights {
       const std::int64_t outputs = std::min({panel_, outputs_ - panel, s.outputs - k - panel});
       if (outputs <= 0) return;
       const Scratch<float> buffer(kAllTaps * channels * outputs);
-      Weights weights = gather(taps.from(c, k + panel), channels, outputs, buffer.data());
-      weights.rotated = rotated;
-      weights.data = block(c, k) + panel * channels_;
-      weights.position_stride = position_stride_;
-      winograd_kernels().weights(weights, numel_ > kStreamNumel);
+      const auto dense = gather(taps.from(c, k + panel), channels, outputs, buffer.data());
+      for (std::int64_t i = 0; i < s.parts(); ++i) {
+        transform(s.part(i), dense, channels, outputs, block(c, k) + panel * channels_);
+      }
     });
   }
 
   /// Products of transformed tiles (some channels of them) with the weights of some outputs.
-  Products products(const Transformed& tiles, std::int64_t count, std::int64_t first_channel,
-                    std::int64_t channels, std::int64_t first_output, std::int64_t outputs,
-                    const Transformed& sums) const {
-    return {.rows = count,
+  Products products(const PartOfCorrelation& part, const Transformed& tiles, std::int64_t count,
+                    std::int64_t first_channel, std::int64_t channels, std::int64_t first_output,
+                    std::int64_t outputs, const Transformed& sums) const {
+    return {.positions = part.filter.positions,
+            .sharing = part.filter.positions / part.filter.matrices,
+            .rows = count,
             .columns = outputs,
             .depth = channels,
             .a = tiles.data,
             .a_position_stride = tiles.position_stride,
             .a_row_stride = tiles.tile_stride,
             .a_depth_stride = 1,
-            .b = block(first_channel, first_output),
-            .b_position_stride = position_stride_,
+            .b = block(first_channel, first_output) + part.first_matrix * matrix_stride_,
+            .b_matrix_stride = matrix_stride_,
             .b_panel_stride = channels_ * panel_,
             .b_depth_stride = panel_,
             .c = sums.data,
@@ -105,27 +95,41 @@ class TransformedWeights {
 
  private:
   float* block(std::int64_t channel, std::int64_t output) const {
-    return data_.data() + (output / outputs_ * channel_blocks_ + channel / channels_) * kPositions *
-                              position_stride_;
+    return data_.data() +
+           (output / outputs_ * channel_blocks_ + channel / channels_) * kMatrices * matrix_stride_;
   }
 
-  std::int64_t panel_, channels_, outputs_, channel_blocks_, position_stride_, numel_;
+  /// A panel of outputs.
+  void transform(const PartOfCorrelation& part, const Taps<const float>& taps,
+                 std::int64_t channels, std::int64_t outputs, float* to) const {
+    const std::int64_t line = kTaps * taps.tap_stride;
+    part.filter.weights(
+        {.taps = taps.data + part.rows.first_tap * line + part.columns.first_tap * taps.tap_stride,
+         .tap_line_stride = part.rows.tap_step * line,
+         .tap_stride = part.columns.tap_step * taps.tap_stride,
+         .row_stride = taps.channel_stride,
+         .channels = channels,
+         .outputs = outputs,
+         .data = to + part.first_matrix * matrix_stride_,
+         .matrix_stride = matrix_stride_},
+        numel_ > kStreamNumel);
+  }
+
+  std::int64_t panel_, channels_, outputs_, channel_blocks_, matrix_stride_, numel_;
   Scratch<float> data_;
 };
 
 }  // namespace
 
 void correlate(const Correlation& s, const float* images, const Taps<const float>& taps,
-               bool rotated, const float* bias, float* result) {
-  const Kernels& kernels = winograd_kernels();
-  const TransformedWeights weights(s, taps, rotated);
-  const Images<const float> from = s.inputs(images);
-  const Images<float> to = s.results(result);
+               const float* bias, float* result) {
+  const TransformedWeights weights(s, taps);
   const std::int64_t numel = s.n * s.oh * s.ow * s.outputs;
-  const bool stream = numel > kStreamNumel && s.outputs % kernels.vector == 0 &&
-                      reinterpret_cast<std::uintptr_t>(result) % 64 == 0;
-  const Buffer inside(kTiles, std::min(kChannels, s.channels));
-  const Buffer outside(kTiles, std::min(kOutputs, s.outputs));
+  const bool stream = numel > kStreamNumel && s.outputs % winograd_kernels().vector == 0 &&
+                      reinterpret_cast<std::uintptr_t>(result) % 64 == 0 &&
+                      (s.stride == 1 || s.transposed);
+  const Buffer inside(s.positions(), kTiles, std::min(kChannels, s.channels));
+  const Buffer outside(s.positions(), kTiles, std::min(kOutputs, s.outputs));
   const std::int64_t tile_blocks = divide_up(s.tiles(), kTiles);
   const std::int64_t output_blocks = divide_up(s.outputs, kOutputs);
   // Slices that run at the same time use the same weights.
@@ -137,12 +141,21 @@ void correlate(const Correlation& s, const float* images, const Taps<const float
     const std::int64_t count = std::min(kTiles, s.tiles() - first);
     const std::int64_t output = slice / tile_blocks * kOutputs;
     const std::int64_t outputs = std::min(kOutputs, s.outputs - output);
-    for (std::int64_t c = 0; c < s.channels; c += kChannels) {
-      const std::int64_t channels = std::min(kChannels, s.channels - c);
-      kernels.input(from, {first, count, c, channels}, tiles);
-      kernels.products(weights.products(tiles, count, c, channels, output, outputs, sums));
+    for (std::int64_t i = 0; i < s.parts(); ++i) {
+      const PartOfCorrelation part = s.part(i);
+      for (std::int64_t c = 0; c < s.channels; c += kChannels) {
+        const std::int64_t channels = std::min(kChannels, s.channels - c);
+        part.filter.input(s.inputs(part, images), {first, count, c, channels}, tiles);
+        winograd_kernels().products(
+            weights.products(part, tiles, count, c, channels, output, outputs, sums));
+      }
+      const bool add = i > 0 && !s.transposed;
+      part.filter.output(sums, add ? nullptr : bias, {first, count, output, outputs},
+                         s.results(part, result),
+                         add      ? StoreMode::add
+                         : stream ? StoreMode::stream
+                                  : StoreMode::usual);
     }
-    kernels.output(sums, bias, {first, count, output, outputs}, to, stream);
   });
 }
 

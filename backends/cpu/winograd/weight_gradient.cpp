@@ -1,8 +1,10 @@
 // The gradient of the weights.
 //
-// A slice is a part of the tiles with a block of channels and a block of outputs, small enough that
-// the sums of products of all 36 positions stay in a core's caches while the tiles go by. The sums
-// are transformed to weight gradients at once; those of several parts are added up afterwards.
+// A slice is a share of the tiles with a block of channels and a block of outputs, small enough
+// that the sums of products of all positions stay in a core's caches while the tiles go by. The
+// sums are transformed to weight gradients at once; those of several shares are added up
+// afterwards. With stride 2, every part of the correlation has slices of its own: they give
+// different taps.
 #include <algorithm>
 #include <cstring>
 
@@ -16,40 +18,47 @@ namespace {
 
 constexpr std::int64_t kChannels = 64;
 constexpr std::int64_t kOutputs = 128;
-constexpr std::int64_t kTilesAtATime = 32;
+/// Where positions share weights, fewer tiles at a time make sums as long: their transforms then
+/// stay in the caches.
+constexpr std::int64_t kTilesAtATime = 32, kFewestAtATime = 4;
 static_assert(kChannels <= kMostChannels && kOutputs <= kMostChannels);
-/// Tiles are cut into parts only to make this many slices, each of at least so many tiles.
+/// Tiles are cut into shares only to make this many slices, each of at least so many tiles.
 constexpr std::int64_t kWantedSlices = 16;
 constexpr std::int64_t kFewestTiles = 64;
 
 struct Cut {
-  std::int64_t channel_blocks, output_blocks, tiles_per_part, parts;
+  std::int64_t parts, channel_blocks, output_blocks, tiles_per_share, shares;
 
   explicit Cut(const Correlation& s)
-      : channel_blocks(divide_up(s.channels, kChannels)),
+      : parts(s.parts()),
+        channel_blocks(divide_up(s.channels, kChannels)),
         output_blocks(divide_up(s.outputs, kOutputs)) {
-    const std::int64_t blocks = channel_blocks * output_blocks;
-    const std::int64_t wanted =
-        std::clamp<std::int64_t>(s.tiles() / kFewestTiles, 1, divide_up(kWantedSlices, blocks));
-    tiles_per_part = divide_up(s.tiles(), wanted);
-    parts = divide_up(s.tiles(), tiles_per_part);
+    const std::int64_t wanted = std::clamp<std::int64_t>(
+        s.tiles() / kFewestTiles, 1, divide_up(kWantedSlices, slices_of_share()));
+    tiles_per_share = divide_up(s.tiles(), wanted);
+    shares = divide_up(s.tiles(), tiles_per_share);
   }
-  std::int64_t slices() const { return channel_blocks * output_blocks * parts; }
+  std::int64_t slices_of_share() const { return parts * channel_blocks * output_blocks; }
+  std::int64_t slices() const { return slices_of_share() * shares; }
 };
 
-/// sums[k][c] (+)= sum over the tiles of dy[tile][k] * x[tile][c], in every position.
-void add_products(const Transformed& dy, std::int64_t outputs, const Transformed& x,
-                  std::int64_t channels, std::int64_t tiles, const Transformed& sums,
-                  bool accumulate) {
-  winograd_kernels().products({.rows = outputs,
+/// sums[k][c] (+)= sum over the tiles of dy[tile][k] * x[tile][c], in every position; those that
+/// share weights are added up as if they were more tiles.
+void add_products(const Filter& filter, const Transformed& dy, std::int64_t outputs,
+                  const Transformed& x, std::int64_t channels, std::int64_t tiles,
+                  const Transformed& sums, bool accumulate) {
+  const std::int64_t sharing = filter.positions / filter.matrices;
+  winograd_kernels().products({.positions = filter.matrices,
+                               .sharing = 1,
+                               .rows = outputs,
                                .columns = channels,
-                               .depth = tiles,
+                               .depth = sharing * tiles,
                                .a = dy.data,
-                               .a_position_stride = dy.position_stride,
+                               .a_position_stride = sharing * dy.position_stride,
                                .a_row_stride = 1,
                                .a_depth_stride = dy.tile_stride,
                                .b = x.data,
-                               .b_position_stride = x.position_stride,
+                               .b_matrix_stride = sharing * x.position_stride,
                                .b_panel_stride = winograd_kernels().panel,
                                .b_depth_stride = x.tile_stride,
                                .c = sums.data,
@@ -59,65 +68,112 @@ void add_products(const Transformed& dy, std::int64_t outputs, const Transformed
 }
 
 /// Transforms the sums of a block to weight gradients, and puts these where they belong.
-void finish(const Transformed& sums, std::int64_t outputs, std::int64_t channels,
-            const Taps<float>& to) {
+void finish(const PartOfCorrelation& part, const Transformed& sums, std::int64_t outputs,
+            std::int64_t channels, const Taps<float>& to) {
+  const PartOfLine &rows = part.rows, &columns = part.columns;
+  const std::int64_t first = rows.first_tap * kTaps + columns.first_tap;
   WeightGradient gradient = {.data = sums.data,
-                             .position_stride = sums.position_stride,
+                             .matrix_stride = sums.position_stride,
                              .row_stride = sums.tile_stride,
                              .rows = outputs,
                              .columns = channels,
-                             .taps = to.data,
-                             .tap_stride = to.tap_stride,
+                             .taps = to.data + first * to.tap_stride,
+                             .tap_line_stride = rows.tap_step * kTaps * to.tap_stride,
+                             .tap_stride = columns.tap_step * to.tap_stride,
                              .tap_row_stride = to.output_stride};
-  if (to.channel_stride == 1) return winograd_kernels().weight_gradient(gradient);
-  const Scratch<float> buffer(outputs * kAllTaps * channels);
+  if (to.channel_stride == 1) return part.filter.weight_gradient(gradient);
+  const std::int64_t taps_h = part.filter.taps_h, taps_w = part.filter.taps_w;
+  const Scratch<float> buffer(outputs * taps_h * taps_w * channels);
   gradient.taps = buffer.data();
+  gradient.tap_line_stride = taps_w * channels;
   gradient.tap_stride = channels;
-  gradient.tap_row_stride = kAllTaps * channels;
-  winograd_kernels().weight_gradient(gradient);
+  gradient.tap_row_stride = taps_h * taps_w * channels;
+  part.filter.weight_gradient(gradient);
+  const float* from = buffer.data();
   for (std::int64_t k = 0; k < outputs; ++k) {
-    gemm_loops<float>().transpose(buffer.data() + k * kAllTaps * channels, channels, kAllTaps,
-                                  channels, to.data + k * to.output_stride);
+    float* taps = to.data + k * to.output_stride + first * to.tap_stride;
+    if (taps_h * taps_w == kAllTaps) {
+      gemm_loops<float>().transpose(from, channels, kAllTaps, channels, taps);
+      from += kAllTaps * channels;
+      continue;
+    }
+    for (std::int64_t i = 0; i < taps_h; ++i) {
+      for (std::int64_t j = 0; j < taps_w; ++j, from += channels) {
+        float* tap = taps + i * rows.tap_step * kTaps + j * columns.tap_step;
+        for (std::int64_t c = 0; c < channels; ++c) tap[c * kAllTaps] = from[c];
+      }
+    }
   }
+}
+
+/// A part of a correlation, and some of its tiles, channels and outputs.
+struct Slice {
+  PartOfCorrelation part;
+  std::int64_t share;
+  std::int64_t first_tile, end_tile;
+  std::int64_t first_channel, channels;
+  std::int64_t first_output, outputs;
+
+  Slice(const Correlation& s, const Cut& cut, std::int64_t slice)
+      : part(s.part(slice / (cut.channel_blocks * cut.output_blocks) % cut.parts)),
+        share(slice / cut.slices_of_share()),
+        first_tile(share * cut.tiles_per_share),
+        end_tile(std::min(first_tile + cut.tiles_per_share, s.tiles())),
+        first_channel(slice / cut.output_blocks % cut.channel_blocks * kChannels),
+        channels(std::min(kChannels, s.channels - first_channel)),
+        first_output(slice % cut.output_blocks * kOutputs),
+        outputs(std::min(kOutputs, s.outputs - first_output)) {}
+};
+
+/// Positions that share weights follow each other as if they were more tiles.
+Transformed positions_of(const Filter& filter, const Buffer& buffer, float* data,
+                         std::int64_t tiles) {
+  Transformed transformed = buffer.at(data);
+  if (filter.positions > filter.matrices) {
+    transformed.position_stride = tiles * transformed.tile_stride;
+  }
+  return transformed;
 }
 
 }  // namespace
 
 void weight_gradient(const Correlation& s, const float* images, const float* gradient,
                      const Taps<float>& taps) {
-  const Kernels& kernels = winograd_kernels();
   const Cut cut(s);
   const std::int64_t numel = kAllTaps * s.channels * s.outputs;
-  const Scratch<float> part_sums(cut.parts > 1 ? cut.parts * numel : 0);
-  float* result = cut.parts > 1 ? part_sums.data() : taps.data;
-  const Images<const float> inputs = s.inputs(images), outputs = s.results(gradient);
-  const Buffer input_buffer(kTilesAtATime, std::min(kChannels, s.channels));
-  const Buffer output_buffer(kTilesAtATime, std::min(kOutputs, s.outputs));
-  const Buffer sum_buffer(std::min(kOutputs, s.outputs), std::min(kChannels, s.channels));
-  base::parallel_for(cut.slices(), [&](std::int64_t slice) {
+  const Scratch<float> sums_of_shares(cut.shares > 1 ? cut.shares * numel : 0);
+  float* result = cut.shares > 1 ? sums_of_shares.data() : taps.data;
+  const std::int64_t channels = std::min(kChannels, s.channels);
+  const std::int64_t outputs = std::min(kOutputs, s.outputs);
+  const Buffer input_buffer(s.positions(), kTilesAtATime, channels);
+  const Buffer output_buffer(s.positions(), kTilesAtATime, outputs);
+  const Buffer sum_buffer(s.positions(), outputs, channels);
+  base::parallel_for(cut.slices(), [&](std::int64_t number) {
     const Scratch<float> memory(input_buffer.numel() + output_buffer.numel() + sum_buffer.numel());
-    const Transformed x = input_buffer.at(memory.data());
-    const Transformed dy = output_buffer.at(x.data + input_buffer.numel());
-    const Transformed sums = sum_buffer.at(dy.data + output_buffer.numel());
-    const std::int64_t part = slice / (cut.channel_blocks * cut.output_blocks);
-    const std::int64_t c = slice / cut.output_blocks % cut.channel_blocks * kChannels;
-    const std::int64_t k = slice % cut.output_blocks * kOutputs;
-    const std::int64_t channels = std::min(kChannels, s.channels - c);
-    const std::int64_t rows = std::min(kOutputs, s.outputs - k);
-    const std::int64_t first = part * cut.tiles_per_part;
-    const std::int64_t end = std::min(first + cut.tiles_per_part, s.tiles());
-    for (std::int64_t tile = first; tile < end; tile += kTilesAtATime) {
-      const std::int64_t tiles = std::min(kTilesAtATime, end - tile);
-      kernels.input(inputs, {tile, tiles, c, channels}, x);
-      kernels.gradient(outputs, {tile, tiles, k, rows}, dy);
-      add_products(dy, rows, x, channels, tiles, sums, tile > first);
+    float* dy_memory = memory.data() + input_buffer.numel();
+    const Transformed sums = sum_buffer.at(dy_memory + output_buffer.numel());
+    const Slice slice(s, cut, number);
+    const Filter& filter = slice.part.filter;
+    const auto inputs = s.inputs(slice.part, images);
+    const auto results = s.results(slice.part, gradient);
+    const std::int64_t step =
+        std::max(kFewestAtATime, kTilesAtATime * filter.matrices / filter.positions);
+    for (std::int64_t tile = slice.first_tile; tile < slice.end_tile; tile += step) {
+      const std::int64_t tiles = std::min(step, slice.end_tile - tile);
+      const Transformed x = positions_of(filter, input_buffer, memory.data(), tiles);
+      const Transformed dy = positions_of(filter, output_buffer, dy_memory, tiles);
+      filter.input(inputs, {tile, tiles, slice.first_channel, slice.channels}, x);
+      filter.gradient(results, {tile, tiles, slice.first_output, slice.outputs}, dy);
+      add_products(filter, dy, slice.outputs, x, slice.channels, tiles, sums,
+                   tile > slice.first_tile);
     }
-    Taps<float> part_taps = taps;
-    part_taps.data = result + part * numel;
-    finish(sums, rows, channels, part_taps.from(c, k));
+    Taps<float> to = taps;
+    to.data = result + slice.share * numel;
+    finish(slice.part, sums, slice.outputs, slice.channels,
+           to.from(slice.first_channel, slice.first_output));
   });
-  if (cut.parts == 1) return;
-  sum_parts(result, cut.parts, numel);
+  if (cut.shares == 1) return;
+  sum_parts(result, cut.shares, numel);
   std::memcpy(taps.data, result, static_cast<std::size_t>(numel) * sizeof(float));
 }
 

@@ -1,4 +1,4 @@
-// The parts of Winograd convolution F(4x4, 3x3) on channels_last images. The arithmetic is in
+// The parts of Winograd convolution with 3x3 weights on channels_last images. The arithmetic is in
 // backends/cpu/kernels/winograd.h.
 #pragma once
 
@@ -7,28 +7,109 @@
 
 namespace facula::cpu::winograd {
 
-/// Correlation of images [n, h, w, channels] with 3x3 weights to images [n, oh, ow, outputs],
-/// stride 1: a convolution, or the gradient of its input.
-struct Correlation {
-  std::int64_t n, h, w, channels;
-  std::int64_t oh, ow, outputs;
-  std::int64_t pad_h, pad_w;
+/// The taps of the weights in one dimension, and all of them.
+constexpr std::int64_t kTaps = 3, kAllTaps = kTaps * kTaps;
+/// Matrices of transformed weights, for stride 1 and, in all parts together, for stride 2.
+constexpr std::int64_t kMatrices = 36;
 
-  std::int64_t tile_rows() const { return (oh + kTile - 1) / kTile; }
-  std::int64_t tile_columns() const { return (ow + kTile - 1) / kTile; }
-  std::int64_t tiles() const { return n * tile_rows() * tile_columns(); }
-  /// The images that tiles are read from.
-  Images<const float> inputs(const float* data) const {
-    return {data, h, w, channels, tile_rows(), tile_columns(), pad_h, pad_w};
-  }
-  /// Those that tiles are written to, or whose gradient is read.
-  template <class T>
-  Images<T> results(T* data) const {
-    return {data, oh, ow, outputs, tile_rows(), tile_columns(), 0, 0};
+constexpr std::int64_t divide_up(std::int64_t n, std::int64_t parts) {
+  return (n + parts - 1) / parts;
+}
+constexpr std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
+  return divide_up(n, multiple) * multiple;
+}
+
+/// One dimension of a part of a correlation: every `stride`-th pixel and tap.
+struct PartOfLine {
+  std::int64_t first_tap, tap_step;
+  std::int64_t first_pixel, pixels;  ///< of the images that have a pixel per stride of the others
+  std::int64_t before;               ///< pixels of the input before the first tile
+
+  /// `size` pixels are those of the images that the stride steps over.
+  PartOfLine(std::int64_t part, std::int64_t stride, bool transposed, std::int64_t size,
+             std::int64_t padding)
+      : first_tap(part), tap_step(stride) {
+    const std::int64_t taps = divide_up(kTaps - part, stride);
+    first_pixel = (part + padding) % stride;
+    pixels = divide_up(size - first_pixel, stride);
+    before = (first_pixel + padding - part) / stride;
+    if (!transposed) return;
+    first_tap = part + stride * (taps - 1);
+    tap_step = -stride;
+    before = taps - 1 - before;
   }
 };
 
-constexpr std::int64_t kAllTaps = kTaps * kTaps;
+/// Part of a correlation: one with stride 1 of some of the pixels with some of the taps.
+struct PartOfCorrelation {
+  const Filter& filter;
+  PartOfLine rows, columns;
+  std::int64_t first_matrix;  ///< of the transformed weights
+};
+
+/// Correlation of images [n, h, w, channels] with 3x3 weights to images [n, oh, ow, outputs]: a
+/// convolution, or, transposed, the gradient of its input.
+///
+/// With stride 2, pixels at even distances from the padded corner meet the taps 0 and 2 of a
+/// dimension, the others tap 1. So a convolution is the sum of four correlations with stride 1 of
+/// every second pixel, with 2x2, 2x1, 1x2 and 1x1 taps: 25 + 20 + 20 + 16 products for 4x4 pixels
+/// instead of 144. In the gradient of the input each of the four gives every second pixel.
+struct Correlation {
+  std::int64_t n, h, w, channels;
+  std::int64_t oh, ow, outputs;
+  std::int64_t pad_h, pad_w;  ///< of the convolution
+  std::int64_t stride;
+  bool transposed;
+
+  std::int64_t parts() const { return stride * stride; }
+  PartOfCorrelation part(std::int64_t number) const {
+    const std::int64_t i = number / stride, j = number % stride;
+    const Kernels& kernels = winograd_kernels();
+    std::int64_t matrices = 0;
+    for (std::int64_t k = 0; k < number; ++k) matrices += kernels.parts[k / 2][k % 2].matrices;
+    return {stride == 1 ? kernels.whole : kernels.parts[i][j],
+            {i, stride, transposed, transposed ? oh : h, pad_h},
+            {j, stride, transposed, transposed ? ow : w, pad_w},
+            matrices};
+  }
+  /// The most positions that a part has.
+  std::int64_t positions() const { return part(0).filter.positions; }
+
+  std::int64_t tile_rows() const { return divide_up(oh, kTile * (transposed ? stride : 1)); }
+  std::int64_t tile_columns() const { return divide_up(ow, kTile * (transposed ? stride : 1)); }
+  std::int64_t tiles() const { return n * tile_rows() * tile_columns(); }
+  /// The images that a part reads its tiles from.
+  Images<const float> inputs(const PartOfCorrelation& part, const float* data) const {
+    auto images = transposed ? whole(data, h, w, channels) : strided(part, data, h, w, channels);
+    images.pad_h = part.rows.before;
+    images.pad_w = part.columns.before;
+    return images;
+  }
+  /// Those that it writes tiles to, or whose gradient it reads.
+  template <class T>
+  Images<T> results(const PartOfCorrelation& part, T* data) const {
+    return transposed ? strided(part, data, oh, ow, outputs) : whole(data, oh, ow, outputs);
+  }
+
+ private:
+  template <class T>
+  Images<T> whole(T* data, std::int64_t height, std::int64_t width, std::int64_t depth) const {
+    const std::int64_t line = width * depth;
+    return {data, height, width, height * line, line, depth, tile_rows(), tile_columns(), 0, 0};
+  }
+  template <class T>
+  Images<T> strided(const PartOfCorrelation& part, T* data, std::int64_t height, std::int64_t width,
+                    std::int64_t depth) const {
+    Images<T> images = whole(data, height, width, depth);
+    images.data +=
+        part.rows.first_pixel * images.line_stride + part.columns.first_pixel * images.pixel_stride;
+    images.h = part.rows.pixels;
+    images.w = part.columns.pixels;
+    images.line_stride *= stride;
+    images.pixel_stride *= stride;
+    return images;
+  }
+};
 
 /// Weights in place: channel c, output k and tap t (row by row) are at
 /// data[c * channel_stride + k * output_stride + t * tap_stride]. One of the strides is 1.
@@ -43,12 +124,12 @@ struct Taps {
   }
 };
 
-/// With `rotated`, weights are turned by 180 degrees; `bias` may be null.
+/// `bias` may be null.
 void correlate(const Correlation& shape, const float* images, const Taps<const float>& taps,
-               bool rotated, const float* bias, float* result);
+               const float* bias, float* result);
 
-/// The gradient of the weights of correlate(), written densely in the order of `taps`, whose
-/// channels or taps are consecutive.
+/// The gradient of the weights of correlate() that is not transposed, written densely in the order
+/// of `taps`, whose channels or taps are consecutive.
 void weight_gradient(const Correlation& shape, const float* images, const float* gradient,
                      const Taps<float>& taps);
 
@@ -56,20 +137,15 @@ void weight_gradient(const Correlation& shape, const float* images, const float*
 /// in different sets of the caches.
 constexpr std::int64_t odd_lines(std::int64_t floats) { return (((floats + 15) / 16) | 1) * 16; }
 
-constexpr std::int64_t divide_up(std::int64_t n, std::int64_t parts) {
-  return (n + parts - 1) / parts;
-}
-constexpr std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
-  return divide_up(n, multiple) * multiple;
-}
-
 /// A place for transformed tiles of as many channels, in whole vectors.
 struct Buffer {
-  std::int64_t tile_stride, position_stride;
+  std::int64_t positions, tile_stride, position_stride;
 
-  Buffer(std::int64_t tiles, std::int64_t channels)
-      : tile_stride(round_up(channels, 16)), position_stride(odd_lines(tiles * tile_stride)) {}
-  std::int64_t numel() const { return kPositions * position_stride; }
+  Buffer(std::int64_t positions, std::int64_t tiles, std::int64_t channels)
+      : positions(positions),
+        tile_stride(round_up(channels, 16)),
+        position_stride(odd_lines(tiles * tile_stride)) {}
+  std::int64_t numel() const { return positions * position_stride; }
   Transformed at(float* data) const { return {data, position_stride, tile_stride}; }
 };
 
