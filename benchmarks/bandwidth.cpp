@@ -1,8 +1,9 @@
 // Elementwise ops and reductions on 64 MiB against hand-written loops that move the same bytes.
 //
-//   bench_bandwidth [--json]
+//   bench_bandwidth [--json] [OP]     OP: only ops whose names contain it
 //
-// Every op is timed in turn with the loop of its kind in the same run: reading; changing in place;
+// Every run of an op follows one of the loop of its kind, and the median of the ratios counts: the
+// bandwidth of a shared machine changes from second to second. Kinds: reading; changing in place;
 // reading one or two arrays and writing a third. Loops that write a new array come with ordinary
 // and with non-temporal stores, of which the faster counts. Bytes are those the op reads and writes
 // once.
@@ -26,7 +27,7 @@ using machine::Line;
 
 constexpr std::int64_t kElements = 16 << 20;  // of 4 bytes
 constexpr double kBytes = 4.0 * kElements;
-constexpr int kRounds = 5;
+constexpr int kRounds = 25;
 
 // --- The loops to compare with -------------------------------------------------------------------
 
@@ -102,13 +103,12 @@ class Loops {
   double measure(Loop loop, double bytes) const {
     const auto threads = cpus_.size();
     const size_t lines = static_cast<size_t>(kBytes) / sizeof(Line) / threads / 4 * 4;
-    return machine::rate_of(cpus_,
-                            [&](int thread) {
-                              const size_t first = lines * static_cast<size_t>(thread);
-                              loop(line(0, first), line(1, first), line(2, first), lines);
-                              return bytes * 1e-9 / static_cast<double>(threads);
-                            })
-        .median;
+    const auto run = [&](int thread) {
+      const size_t first = lines * static_cast<size_t>(thread);
+      loop(line(0, first), line(1, first), line(2, first), lines);
+      return bytes * 1e-9 / static_cast<double>(threads);
+    };
+    return machine::rate_of(cpus_, run, 1).median;
   }
   Line* line(int array, size_t i) const { return arrays_[array]->part(0, 1) + i; }
 
@@ -178,24 +178,23 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+/// GB/s of one run after an untimed one, as for the loops.
 double op_rate(const Case& c) {
   using Clock = std::chrono::steady_clock;
-  std::vector<double> rates;
   c.run();
-  for (int i = 0; i < machine::kTrials; ++i) {
-    const auto start = Clock::now();
-    c.run();
-    rates.push_back(c.bytes * 1e-9 / std::chrono::duration<double>(Clock::now() - start).count());
-  }
-  return median(rates);
+  const auto start = Clock::now();
+  c.run();
+  return c.bytes * 1e-9 / std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  const bool json = argc == 2 && std::strcmp(argv[1], "--json") == 0;
-  if (argc > 1 && !json) {
-    std::fprintf(stderr, "usage: %s [--json]   (CPUs: those of the process, see taskset)\n",
+  const bool json = argc > 1 && std::strcmp(argv[1], "--json") == 0;
+  const int rest = argc - 1 - json;
+  const std::string wanted = rest > 0 ? argv[argc - 1] : "";
+  if (rest > 1 || wanted.starts_with("-")) {
+    std::fprintf(stderr, "usage: %s [--json] [OP]   (CPUs: those of the process, see taskset)\n",
                  argv[0]);
     return 2;
   }
@@ -204,6 +203,7 @@ int main(int argc, char** argv) {
   if (!json)
     std::printf("%-26s %-10s %10s %10s %8s\n", "op on 64 MiB", "kind", "GB/s", "loop", "%");
   for (const Case& c : cases()) {
+    if (c.name.find(wanted) == std::string::npos) continue;
     std::vector<double> ours, limits, shares;
     for (int round = 0; round < kRounds; ++round) {
       limits.push_back(loops.rate(c.pattern));

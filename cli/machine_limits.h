@@ -102,7 +102,8 @@ inline Arithmetic best_arithmetic() {
 // 64 bytes, one cache line; lowered to whatever vectors the target has.
 typedef float Line __attribute__((vector_size(64)));
 
-#if defined(__x86_64__)
+// The clones are chosen while the program is loaded, before ThreadSanitizer is ready for that.
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
 #define FACULA_EVERY_TARGET __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
 #define FACULA_EVERY_TARGET
@@ -191,10 +192,11 @@ inline std::vector<int> usable_cpus() {
   return cpus;
 }
 
-// Runs `work(thread)` on pinned threads kTrials times (after one untimed run)
+// Runs `work(thread)` on pinned threads `trials` times (after one untimed run)
 // and returns its rate; `work` returns the amount done, and a trial lasts from
 // the common start to the last end.
-inline Rate rate_of(const std::vector<int>& cpus, const std::function<double(int)>& work) {
+inline Rate rate_of(const std::vector<int>& cpus, const std::function<double(int)>& work,
+                    int trials = kTrials) {
   using Clock = std::chrono::steady_clock;
   const int threads = static_cast<int>(cpus.size());
   std::vector<double> amounts(cpus.size()), rates;
@@ -208,12 +210,12 @@ inline Rate rate_of(const std::vector<int>& cpus, const std::function<double(int
     if (warm) rates.push_back(amount / elapsed.count());
     warm = true;
   });
-  rates.reserve(kTrials);
+  rates.reserve(static_cast<size_t>(trials));
   std::vector<std::thread> team;
   for (int t = 0; t < threads; ++t) {
     team.emplace_back([&, t] {
       pin_to(cpus[static_cast<size_t>(t)]);
-      for (int trial = 0; trial <= kTrials; ++trial) {
+      for (int trial = 0; trial <= trials; ++trial) {
         begin.arrive_and_wait();
         amounts[static_cast<size_t>(t)] = work(t);
         end.arrive_and_wait();
@@ -247,12 +249,15 @@ inline Rate fma_gflops(const std::vector<int>& cpus, const Arithmetic& arithmeti
 }
 
 /// A pass over `x` that reads and writes every element, in GB/s.
-inline Rate inplace_gb_s(const std::vector<int>& cpus, Array& x) {
+inline Rate inplace_gb_s(const std::vector<int>& cpus, Array& x, int trials = kTrials) {
   const int threads = static_cast<int>(cpus.size());
-  return rate_of(cpus, [&](int thread) {
-    update_lines(x.part(thread, threads), Array::part_lines(threads));
-    return 2e-9 * Array::part_bytes(threads);
-  });
+  return rate_of(
+      cpus,
+      [&](int thread) {
+        update_lines(x.part(thread, threads), Array::part_lines(threads));
+        return 2e-9 * Array::part_bytes(threads);
+      },
+      trials);
 }
 
 inline Rate read_gb_s(const std::vector<int>& cpus, Array& x) {

@@ -173,9 +173,10 @@ WorkResult run_optimizer_work(const std::string& work, double seconds) {
   const std::vector<Tensor> parameters = model->parameters();
   for (const Tensor& parameter : parameters) parameter.set_grad(randn(parameter.sizes()) * 1e-3);
   const std::string kind = work.substr(0, work.find('-'));
-  const auto optimizer = make_optimizer(kind, parameters);
+  const std::shared_ptr<optim::Optimizer> optimizer = make_optimizer(kind, parameters);
 
   WorkResult result;
+  result.step = [optimizer] { optimizer->step(); };
   result.measurement = measure({.seconds = seconds}, [&](std::int64_t) {
     optimizer->step();
     return std::nan("");

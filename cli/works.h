@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,8 +21,9 @@ struct WorkResult {
   /// Nominal operations of a step: 2 per multiply-add of convolutions and
   /// linear layers.
   std::optional<double> flops;
-  /// Bytes that an ideal step reads and writes.
+  /// Bytes that an ideal step reads and writes, and one more such step.
   std::optional<double> bytes;
+  std::function<void()> step;
   std::optional<double> median_ns, forward_ns, backward_ns;
 };
 

@@ -12,8 +12,11 @@ set(facula_isa_flags_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
 
 # -O2 of GCC 12 does not vectorise these loops. With trapping maths a select stays scalar, 12 times
 # slower; without contraction every instruction set gives the same bits. Never -ffast-math: it
-# breaks NaN and denormal numbers.
-set(facula_kernel_flags -O3 -fno-math-errno -fno-trapping-math -ffp-contract=off)
+# breaks NaN and denormal numbers. Sanitizers keep their -O1.
+set(facula_kernel_flags -fno-math-errno -fno-trapping-math -ffp-contract=off)
+if(NOT FACULA_SANITIZE)
+  list(PREPEND facula_kernel_flags -O3)
+endif()
 
 set(facula_kernel_dir ${FACULA_GENERATED_DIR}/cpu)
 set(facula_kernel_units "")

@@ -98,7 +98,7 @@ bool writes_past_caches(const Plan& plan, const Tensor& out) {
 /// Runs n elements of one row piece by piece through a buffer in the nearest cache.
 void run_streaming(const Plan& plan, ElementwiseLoop loop, const void* attrs, std::int64_t n,
                    char* const* pointers) {
-  alignas(64) char buffer[1024];
+  alignas(64) char buffer[kStreamBufferBytes];
   const std::int64_t* strides = plan.strides[0];
   const std::int64_t most = static_cast<std::int64_t>(sizeof buffer) / strides[0];
   for (std::int64_t begin = 0; begin < n; begin += most) {

@@ -23,6 +23,9 @@ constexpr std::int64_t kColumnBlock = kMaxColumns;
 /// Rows a slice of columns may have even if they are long: fewer totals to join.
 constexpr std::int64_t kMostRows = 64;
 
+/// Results a slice of rows has at most, and bytes that each may take meanwhile.
+constexpr std::int64_t kMostResults = 1024, kMostAccumulatorBytes = 16;
+
 struct Axis {
   std::int64_t size;
   std::int64_t stride;  // bytes
@@ -117,26 +120,9 @@ class Reducer {
     loops_.finish(totals.data(), results_, 0, out_);
   }
 
-  /// Total of the reduced positions [begin, end) for the kept position at `base`.
-  void reduce_range(const char* base, std::int64_t begin, std::int64_t end, void* total) const {
-    if (reduced_.empty()) return loops_.rows(base, 1, 0, 1, element_bytes_, total);
-    const Axis& inner = reduced_.back();
-    alignas(16) char piece[16];
-    bool first = true;
-    while (begin < end) {
-      const std::int64_t within = begin % inner.size;
-      const std::int64_t n = std::min(inner.size - within, end - begin);
-      void* target = first ? total : piece;
-      loops_.rows(base + offset_of(reduced_, begin), 1, 0, n, inner.stride, target);
-      if (!first) loops_.combine(total, piece, 1);
-      first = false;
-      begin += n;
-    }
-  }
-
-  /// Joins `count` neighbouring groups of `width` totals pairwise into the first.
-  void join(char* totals, std::int64_t count, std::int64_t width) const {
-    const std::int64_t bytes = width * static_cast<std::int64_t>(loops_.accumulator_bytes);
+  /// Joins `count` groups of `width` totals, `pitch` totals apart, pairwise into the first.
+  void join(char* totals, std::int64_t count, std::int64_t width, std::int64_t pitch) const {
+    const std::int64_t bytes = pitch * static_cast<std::int64_t>(loops_.accumulator_bytes);
     for (std::int64_t step = 1; step < count; step *= 2) {
       for (std::int64_t i = 0; i + step < count; i += 2 * step) {
         loops_.combine(totals + i * bytes, totals + (i + step) * bytes, width);
@@ -144,46 +130,64 @@ class Reducer {
     }
   }
 
-  /// Finishes results from `first` on, up to `last` or as many as one call of the loop covers.
-  /// Returns how many.
-  std::int64_t reduce_some_rows(std::int64_t first, std::int64_t last) const {
-    constexpr std::int64_t kMost = 64;
-    alignas(16) char totals[kMost * 16];
-    const char* base = base_ + offset_of(kept_, first);
-    std::int64_t n = 1;
-    if (kept_.empty() || reduced_.size() != 1) {
-      reduce_range(base, 0, count_, totals);
-    } else {
-      const Axis& inner = kept_.back();
-      n = std::min({kMost, last - first, inner.size - first % inner.size});
-      loops_.rows(base, n, inner.stride, count_, reduced_[0].stride, totals);
+  /// Totals of results [first, first + n), each of the `length` reduced positions from `begin` on,
+  /// which neighbour along the innermost reduced axis.
+  void reduce_rows(std::int64_t first, std::int64_t n, std::int64_t begin, std::int64_t length,
+                   char* totals) const {
+    const std::int64_t stride = reduced_.empty() ? element_bytes_ : reduced_.back().stride;
+    const Axis kept = kept_.empty() ? Axis{1, 0} : kept_.back();
+    const char* base = base_ + offset_of(reduced_, begin);
+    for (std::int64_t i = 0; i < n;) {
+      const std::int64_t count = std::min(n - i, kept.size - (first + i) % kept.size);
+      loops_.rows(base + offset_of(kept_, first + i), count, kept.stride, length, stride,
+                  totals + i * static_cast<std::int64_t>(loops_.accumulator_bytes));
+      i += count;
     }
-    loops_.finish(totals, n, static_cast<double>(count_), out_ + first * out_size_);
-    return n;
   }
 
+  /// Slices follow memory: where a result takes in several runs of neighbours, as a channel does of
+  /// each image, the runs of all results that lie together are read before the next run of each.
   void run_rows() {
-    const std::int64_t cuts = (count_ + kSliceElements - 1) / kSliceElements;
+    const std::int64_t run = reduced_.empty() ? 1 : reduced_.back().size;
+    const std::int64_t repeats = count_ / run;
+    const std::int64_t cuts = (run + kSliceElements - 1) / kSliceElements;
+    const std::int64_t rows =
+        std::clamp(kSliceElements / run, std::int64_t{1}, std::min(results_, kMostResults));
+    const std::int64_t blocks = (results_ + rows - 1) / rows;
+    const std::int64_t repeats_per_slice =
+        std::clamp(kSliceElements / (rows * run), std::int64_t{1}, repeats);
+    const std::int64_t groups = (repeats + repeats_per_slice - 1) / repeats_per_slice;
+    const std::int64_t parts = groups * cuts;
     const auto bytes = static_cast<std::int64_t>(loops_.accumulator_bytes);
-    if (cuts == 1) {
-      const std::int64_t per_slice = std::max<std::int64_t>(1, kSliceElements / count_);
-      base::parallel_for((results_ + per_slice - 1) / per_slice, [&](std::int64_t slice) {
-        const std::int64_t last = std::min((slice + 1) * per_slice, results_);
-        for (std::int64_t i = slice * per_slice; i < last;) i += reduce_some_rows(i, last);
-      });
-      return;
-    }
-    const Scratch totals(results_ * cuts * bytes);
-    base::parallel_for(results_ * cuts, [&](std::int64_t slice) {
-      const std::int64_t begin = slice % cuts * kSliceElements;
-      reduce_range(base_ + offset_of(kept_, slice / cuts), begin,
-                   std::min(begin + kSliceElements, count_), totals.data() + slice * bytes);
+    const Scratch scratch(parts > 1 ? parts * results_ * bytes : 0);
+    base::parallel_for(groups * blocks * cuts, [&](std::int64_t slice) {
+      alignas(64) char own[kMostResults * kMostAccumulatorBytes];
+      alignas(64) char piece[kMostResults * kMostAccumulatorBytes];
+      const std::int64_t cut = slice % cuts, first = slice / cuts % blocks * rows;
+      const std::int64_t group = slice / cuts / blocks;
+      const std::int64_t n = std::min(rows, results_ - first);
+      const std::int64_t length = std::min(kSliceElements, run - cut * kSliceElements);
+      const std::int64_t begin = group * repeats_per_slice;
+      char* totals =
+          parts > 1 ? scratch.data() + ((group * cuts + cut) * results_ + first) * bytes : own;
+      for (std::int64_t r = begin; r < std::min(begin + repeats_per_slice, repeats); ++r) {
+        const std::int64_t position = r * run + cut * kSliceElements;
+        reduce_rows(first, n, position, length, r == begin ? totals : piece);
+        if (r != begin) loops_.combine(totals, piece, n);
+      }
+      if (parts == 1) finish(totals, first, n);
     });
-    for (std::int64_t i = 0; i < results_; ++i) {
-      char* own = totals.data() + i * cuts * bytes;
-      join(own, cuts, 1);
-      loops_.finish(own, 1, static_cast<double>(count_), out_ + i * out_size_);
-    }
+    if (parts == 1) return;
+    base::parallel_for((results_ + kMostResults - 1) / kMostResults, [&](std::int64_t block) {
+      const std::int64_t first = block * kMostResults;
+      const std::int64_t n = std::min(kMostResults, results_ - first);
+      join(scratch.data() + first * bytes, parts, n, results_);
+      finish(scratch.data() + first * bytes, first, n);
+    });
+  }
+
+  void finish(const char* totals, std::int64_t first, std::int64_t n) const {
+    loops_.finish(totals, n, static_cast<double>(count_), out_ + first * out_size_);
   }
 
   void run_columns() {
@@ -216,9 +220,8 @@ class Reducer {
       const std::int64_t column = block % blocks * kColumnBlock;
       const std::int64_t n = std::min(width, inner.size - column);
       char* own = totals_of(block, 0);
-      join(own, cuts, width);
-      loops_.finish(own, n, static_cast<double>(count_),
-                    out_ + (block / blocks * inner.size + column) * out_size_);
+      join(own, cuts, width, width);
+      finish(own, block / blocks * inner.size + column, n);
     });
   }
 

@@ -17,6 +17,10 @@
 
 namespace facula::cpu {
 
+/// How much to compute between calls of stream(). Longer bursts of such stores fill the queues and
+/// hold up the loads of the next piece, which halves the speed from 1 KiB on.
+constexpr int kStreamBufferBytes = 512;
+
 #ifdef __x86_64__
 /// True if a result of so many bytes is better written past the caches.
 inline bool worth_streaming(std::int64_t bytes) {

@@ -57,7 +57,7 @@ void check_problem(Source& source, const Problem& p, DType dtype, MemoryFormat f
 
 TEST(Conv2d, RandomProblemsAgreeWithTheReference) {
   Source source(1);
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < problems(300); ++i) {
     check_problem(source, random_problem(source), i % 5 == 4 ? kFloat64 : kFloat32,
                   i % 2 ? kChannelsLast : kContiguous);
   }
@@ -85,7 +85,7 @@ const Problem kLarger[] = {
 
 TEST(Conv2d, ModelLayersAgreeWithTheReference) {
   Source source(2);
-  for (const Problem& p : kLarger) {
+  for (const Problem& p : problems(kLarger)) {
     for (MemoryFormat format : {kContiguous, kChannelsLast}) {
       check_problem(source, p, kFloat32, format);
     }

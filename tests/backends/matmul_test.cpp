@@ -25,7 +25,7 @@ double tolerance(DType dtype, std::int64_t k) {
 
 TEST(Matmul, RandomProblemsAgreeWithTheReference) {
   Source source(1);
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < problems(300); ++i) {
     const DType dtype = i % 3 == 2 ? kFloat64 : kFloat32;
     const std::int64_t largest = i % 10 == 0 ? 300 : 70;
     const std::int64_t m = source.integer(1, largest), n = source.integer(1, largest),
@@ -42,7 +42,7 @@ TEST(Matmul, RandomProblemsAgreeWithTheReference) {
 
 TEST(Matmul, RandomBatchesAgreeWithTheReference) {
   Source source(2);
-  for (int i = 0; i < 60; ++i) {
+  for (int i = 0; i < problems(60); ++i) {
     const DType dtype = i % 3 == 2 ? kFloat64 : kFloat32;
     const std::int64_t batch = source.integer(1, 9), m = source.integer(1, 40),
                        n = source.integer(1, 40), k = source.integer(1, 40);
@@ -59,7 +59,7 @@ TEST(Matmul, LargeProblemsAgreeWithTheReference) {
   Source source(3);
   const std::int64_t sizes[][3] = {{128, 512, 784}, {512, 784, 128}, {64, 128, 2000}, {1, 700, 700},
                                    {700, 1, 700},   {33, 1200, 129}, {500, 500, 600}};
-  for (const auto& [m, n, k] : sizes) {
+  for (const auto& [m, n, k] : problems(sizes)) {
     for (DType dtype : {kFloat32, kFloat64}) {
       const Tensor a = matrix(source, m, k, dtype), b = matrix(source, k, n, dtype);
       expect_like_reference([&] { return Results{mm(a, b)}; }, tolerance(dtype, k),

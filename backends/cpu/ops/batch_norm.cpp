@@ -117,7 +117,7 @@ void statistics(const Layout& layout, const T* x, double* mean, double* deviatio
 /// do not fit the caches go past them, through a buffer.
 template <class T, class Body>
 void write_rows(const Layout& layout, T* out, Body body) {
-  constexpr std::int64_t kBuffer = 2048;
+  constexpr std::int64_t kBuffer = kStreamBufferBytes / sizeof(T);
   const std::int64_t n = layout.channels;
   const bool streams =
       n <= kBuffer && worth_streaming(layout.rows * n * static_cast<std::int64_t>(sizeof(T)));

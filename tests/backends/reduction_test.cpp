@@ -1,0 +1,85 @@
+// How reductions walk through memory: runs, planes, columns, and their slices.
+#include <algorithm>
+
+#include "tests/backends/kernel_check.h"
+
+namespace facula {
+namespace {
+
+struct Problem {
+  Dims sizes;
+  Dims dims;
+
+  std::string str() const { return fmt::format("{} over {}", sizes, dims); }
+};
+
+const Problem kProblems[] = {
+    {{64, 3, 20, 20}, {0, 2, 3}},   // several images to a slice
+    {{5, 2, 190, 191}, {0, 2, 3}},  // planes larger than a slice
+    {{30, 1500, 3, 7}, {0, 2, 3}},  // more channels than a slice takes
+    {{9, 64, 33, 31}, {0, 2, 3}},   // as many channels as a kernel has lanes
+    {{4, 130, 17, 19}, {0, 2, 3}},  // more, and not a multiple
+    {{3, 5000, 4}, {0, 2}},         // short runs
+    {{600, 7, 80, 2}, {1, 3}},      // and several kept dimensions
+    {{70001}, {0}},                 // one result
+    {{2, 70001}, {1}},              // long rows
+    {{700, 300}, {1}},              // rows that share slices
+    {{500, 2100}, {0}},             // columns, more than one block
+    {{3, 300, 70}, {1}},            // columns of each of several matrices
+    {{20, 30, 40, 50}, {0, 1, 3}},
+    {{2, 3, 4}, {}},
+};
+
+/// Sums and maxima by the definition.
+std::vector<std::vector<double>> by_definition(const Tensor& x, const Problem& p) {
+  const std::vector<double> values = x.to_vector<double>();
+  std::vector<std::int64_t> result_strides(p.sizes.size());
+  std::int64_t results = 1;
+  for (std::size_t d = p.sizes.size(); d-- > 0;) {
+    if (p.dims.empty() || std::count(p.dims.begin(), p.dims.end(), d) > 0) continue;
+    result_strides[d] = results;
+    results *= p.sizes[d];
+  }
+  std::vector<double> sums(results, 0), maxima(results, -1e9);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    std::int64_t rest = static_cast<std::int64_t>(i), at = 0;
+    for (std::size_t d = p.sizes.size(); d-- > 0; rest /= p.sizes[d]) {
+      at += rest % p.sizes[d] * result_strides[d];
+    }
+    sums[at] += values[i];
+    maxima[at] = std::max(maxima[at], values[i]);
+  }
+  return {sums, maxima};
+}
+
+std::vector<Tensor> in_every_layout(const Tensor& x) {
+  std::vector<Tensor> layouts = {x};
+  if (x.dim() == 4) layouts.push_back(x.contiguous(kChannelsLast));
+  if (x.dim() == 2) layouts.push_back(x.permute({1, 0}).contiguous().permute({1, 0}));
+  return layouts;
+}
+
+// Small integers: float32 sums are exact in any order.
+TEST(Reduction, FollowsTheDefinition) {
+  Source source(1);
+  for (const Problem& p : kProblems) {
+    const Tensor values = floor(source.values(p.sizes) * 4);
+    const auto expected = by_definition(values, p);
+    for (const Tensor& x : in_every_layout(values)) {
+      EXPECT_TRUE(sum(x, p.dims).to_vector<double>() == expected[0]) << p.str();
+      EXPECT_TRUE(amax(x, p.dims).to_vector<double>() == expected[1]) << p.str();
+    }
+  }
+}
+
+TEST(Reduction, SameBitsOnAllThreads) {
+  Source source(2);
+  for (const Problem& p : kProblems) {
+    for (const Tensor& x : in_every_layout(source.values(p.sizes))) {
+      expect_same_bits_on_all_threads([&] { return Results{sum(x, p.dims)}; }, p.str());
+    }
+  }
+}
+
+}  // namespace
+}  // namespace facula
