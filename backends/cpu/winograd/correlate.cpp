@@ -125,6 +125,7 @@ void correlate(const Correlation& s, const float* images, const Taps<const float
                const float* bias, float* result) {
   const TransformedWeights weights(s, taps);
   const std::int64_t numel = s.n * s.oh * s.ow * s.outputs;
+  // Pixels that several parts add to had better stay in the caches.
   const bool stream = numel > kStreamNumel && s.outputs % winograd_kernels().vector == 0 &&
                       reinterpret_cast<std::uintptr_t>(result) % 64 == 0 &&
                       (s.stride == 1 || s.transposed);
@@ -149,6 +150,7 @@ void correlate(const Correlation& s, const float* images, const Taps<const float
         winograd_kernels().products(
             weights.products(part, tiles, count, c, channels, output, outputs, sums));
       }
+      // The parts are terms of the same pixels, or transposed give different ones.
       const bool add = i > 0 && !s.transposed;
       part.filter.output(sums, add ? nullptr : bias, {first, count, output, outputs},
                          s.results(part, result),

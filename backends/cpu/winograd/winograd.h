@@ -22,10 +22,10 @@ constexpr std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
 /// One dimension of a part of a correlation: every `stride`-th pixel and tap.
 struct PartOfLine {
   std::int64_t first_tap, tap_step;
-  std::int64_t first_pixel, pixels;  ///< of the images that have a pixel per stride of the others
-  std::int64_t before;               ///< pixels of the input before the first tile
+  std::int64_t first_pixel, pixels;  ///< of the larger images, those that the stride steps over
+  std::int64_t before;               ///< pixels of the input's padding that the first tile reads
 
-  /// `size` pixels are those of the images that the stride steps over.
+  /// `size` is that of the larger images.
   PartOfLine(std::int64_t part, std::int64_t stride, bool transposed, std::int64_t size,
              std::int64_t padding)
       : first_tap(part), tap_step(stride) {
