@@ -45,16 +45,20 @@ struct Share {
 /// second, and the ratio of neighbours less than either.
 void compare_with_bandwidth(const WorkResult& result, const std::vector<int>& cpus, Share& share) {
   using Clock = std::chrono::steady_clock;
-  constexpr int kRounds = 25;
+  constexpr std::size_t kFewest = 3, kMost = 25;
+  constexpr double kSeconds = 2;
   machine::Array array;
   std::vector<double> limits, percents;
-  for (int round = 0; round < kRounds; ++round) {
+  const auto seconds_since = [](Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  const auto begin = Clock::now();
+  while (limits.size() < kFewest || (limits.size() < kMost && seconds_since(begin) < kSeconds)) {
     limits.push_back(machine::inplace_gb_s(cpus, array, 1).median);
     result.step();  // wakes the threads, as the pass was warmed up
     const auto start = Clock::now();
     result.step();
-    const std::chrono::duration<double> elapsed = Clock::now() - start;
-    percents.push_back(100 * *result.bytes * 1e-9 / elapsed.count() / limits.back());
+    percents.push_back(100 * *result.bytes * 1e-9 / seconds_since(start) / limits.back());
   }
   share.inplace_gb_s = median(std::move(limits));
   share.percent_of_bandwidth = median(std::move(percents));
