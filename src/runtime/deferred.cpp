@@ -21,7 +21,7 @@ constexpr std::int64_t kFewestElements = 1 << 15;
 
 /// The context of storage that waits. All of them form a list.
 struct Waiting {
-  Deferred deferred;
+  std::shared_ptr<const Deferred> deferred;
   Dims strides;
   Storage* storage = nullptr;
   bool running = false;
@@ -80,10 +80,11 @@ void compute(Storage& storage) {
   }
   Tensor result;
   try {
-    result = waiting->deferred.values.run();
+    result = waiting->deferred->values.run();
     check<Error>(result.strides() == IntList(waiting->strides),
                  "{}: the deferred result has strides {}, announced were {}",
-                 op(waiting->deferred.values.id).name, result.strides(), IntList(waiting->strides));
+                 op(waiting->deferred->values.id).name, result.strides(),
+                 IntList(waiting->strides));
   } catch (...) {
     const std::lock_guard lock(mutex);
     waiting->running = false;
@@ -111,7 +112,7 @@ bool try_retain(Storage& storage) {
 Storage* reader_of(const Storage* written) {
   const std::lock_guard lock(mutex);
   for (Waiting* waiting = first; waiting; waiting = waiting->after) {
-    for (const Tensor& input : waiting->deferred.values.inputs) {
+    for (const Tensor& input : waiting->deferred->values.inputs) {
       const bool reads = input.defined() && input.impl()->storage == written;
       if (reads && try_retain(*waiting->storage)) return waiting->storage;
     }
@@ -146,7 +147,8 @@ Tensor KeptCall::run() const {
 }
 
 Tensor defer(IntList sizes, IntList strides, DType dtype, Deferred deferred) {
-  auto waiting = std::make_unique<Waiting>(Waiting{std::move(deferred), Dims(strides)});
+  auto waiting = std::make_unique<Waiting>(
+      Waiting{std::make_shared<const Deferred>(std::move(deferred)), Dims(strides)});
   const std::size_t bytes =
       static_cast<std::size_t>(checked_numel(sizes, "empty")) * size_of(dtype);
   auto impl = std::make_unique<TensorImpl>();
@@ -159,11 +161,13 @@ Tensor defer(IntList sizes, IntList strides, DType dtype, Deferred deferred) {
   return Tensor::adopt(impl.release());
 }
 
-const Deferred* deferral(const Tensor& tensor) {
+std::shared_ptr<const Deferred> deferral(const Tensor& tensor) {
   const TensorImpl* impl = tensor.impl();
-  if (!impl || impl->data || !impl->storage || data_of(*impl->storage)) return nullptr;
-  if (impl->storage->deleter != forget) return nullptr;
-  return &static_cast<Waiting*>(impl->storage->context)->deferred;
+  if (!impl || impl->data || !impl->storage) return nullptr;
+  const std::lock_guard lock(mutex);
+  const Storage& storage = *impl->storage;
+  if (data_of(storage) || storage.deleter != forget) return nullptr;
+  return static_cast<Waiting*>(storage.context)->deferred;
 }
 
 void settle_elements(const TensorImpl& impl) {

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -52,9 +53,8 @@ struct Deferred {
 /// A tensor whose elements `deferred` will compute.
 Tensor defer(IntList sizes, IntList strides, DType dtype, Deferred deferred);
 
-/// How the elements are going to be computed; null if they are there or nobody may look. What it
-/// points to lives until the tensor is settled or gone.
-const Deferred* deferral(const Tensor& tensor);
+/// How the elements are going to be computed; null if they are there.
+std::shared_ptr<const Deferred> deferral(const Tensor& tensor);
 
 /// Computes what is still to be computed, here and in tensors that share the memory.
 void settle_elements(const TensorImpl& impl);

@@ -35,14 +35,19 @@ void defer_batch_norm(const Call& call, const OutputSpec& spec, Outputs& outputs
 
 /// True if `tensor` waits for normalization, or for an affine map of each channel, alone.
 bool is_normalized(const Tensor& tensor) {
-  const Deferred* d = deferral(tensor);
+  const std::shared_ptr<const Deferred> d = deferral(tensor);
   return d && (d->values.id == OpId::batch_norm_apply || d->values.id == OpId::channel_affine);
 }
 
-/// What relu finds before it: self * scale + shift + residual, where the residual may be undefined.
+/// True if only one handle knows the tensor, and no hook waits for its gradient.
+bool is_free(const Tensor& tensor) {
+  return tensor.impl()->references == 1 && !(hooks.observed && hooks.observed(tensor));
+}
+
+/// What relu finds before it: normalized values and a residual, which may be undefined.
 struct Normalized {
-  const Deferred* affine = nullptr;
-  const Tensor* residual = nullptr;
+  std::shared_ptr<const Deferred> affine;
+  Tensor residual;
   /// Nobody else holds the values before the sum.
   bool owned = true;
 
@@ -51,13 +56,16 @@ struct Normalized {
       affine = deferral(input);
       return;
     }
-    const Deferred* sum = deferral(input);
+    const std::shared_ptr<const Deferred> sum = deferral(input);
     if (!sum || sum->values.id != OpId::add) return;
     const std::vector<Tensor>& operands = sum->values.inputs;
     const bool first = is_normalized(operands[0]);
-    affine = deferral(operands[first ? 0 : 1]);
-    residual = &operands[first ? 1 : 0];
-    owned = operands[first ? 0 : 1].impl()->references == 1;
+    const Tensor& normalized = operands[first ? 0 : 1];
+    // It may have been read since.
+    if (!is_normalized(normalized)) return;
+    affine = deferral(normalized);
+    residual = operands[first ? 1 : 0];
+    owned = is_free(normalized);
   }
 };
 
@@ -65,18 +73,17 @@ struct Normalized {
 Tensor fused_values(const Normalized& n) {
   KeptCall call = n.affine->values;
   if (call.id == OpId::batch_norm_apply) {
-    if (n.residual) call.inputs[5] = *n.residual;
+    call.inputs[5] = n.residual;
     const ops::batch_norm_apply_attrs attrs = {.relu = true};
     return KeptCall(call.id, std::move(call.inputs), attrs).run();
   }
-  call.inputs.push_back(n.residual ? *n.residual : Tensor());
+  call.inputs.push_back(n.residual);
   return KeptCall(OpId::channel_affine_relu, std::move(call.inputs), nullptr, 0).run();
 }
 
 void record_fused(const Normalized& n, Outputs& outputs) {
   const KeptCall& origin = n.affine->origin ? *n.affine->origin : n.affine->values;
-  const Tensor residual = n.residual ? *n.residual : Tensor();
-  const Tensor* inputs[] = {&origin.inputs[0], &origin.inputs[1], &origin.inputs[2], &residual};
+  const Tensor* inputs[] = {&origin.inputs[0], &origin.inputs[1], &origin.inputs[2], &n.residual};
   if (origin.id == OpId::channel_affine) {
     return hooks.record(Call{op(OpId::channel_affine_relu), inputs, 4, nullptr},
                         {outputs.data(), 1});
@@ -115,10 +122,7 @@ bool run_fused(const Call& call, bool owned, Outputs& outputs) {
   const Normalized before(input);
   if (!before.affine) return false;
   const bool recording = !(tl_mode & kNoGrad) && input.requires_grad();
-  if (recording) {
-    const bool seen = hooks.observed && hooks.observed(input);
-    if (!owned || !before.owned || input.impl()->references != 1 || seen) return false;
-  }
+  if (recording && !(owned && before.owned && is_free(input))) return false;
   outputs.push_back(fused_values(before));
   if (tl_mode & kInference) outputs[0].impl()->set(TensorImpl::kInferenceTensor);
   if (recording) record_fused(before, outputs);

@@ -171,6 +171,38 @@ TEST(Deferral, HooksBetweenSeeTheirGradients) {
   expect_equal(observed, (y > 0).to(kFloat32));
 }
 
+TEST(Deferral, HooksOnSummandsSeeTheirGradients) {
+  const Tensor x = images().requires_grad_();
+  Tensor observed;
+  const Body body([&](const Body& b, const Tensor& input) {
+    Tensor y = b.bn(input);
+    autograd::register_hook(y, [&](const Tensor& grad) {
+      observed = grad;
+      return Tensor();
+    });
+    return relu(std::move(y) + input);
+  });
+  const Tensor y = body(x);
+  sum(y).backward();
+  expect_equal(observed, (y > 0).to(kFloat32));
+}
+
+TEST(Deferral, SummandsThatWereReadMeanwhile) {
+  const NoGradGuard no_grad;
+  const Body body([](const Body& b, const Tensor& x) {
+    const Tensor y = b.bn(x), shifted = b.other(x) + x;
+    const Tensor total = y + shifted;
+    amax(y);
+    EXPECT_EQ(deferral(y), nullptr);
+    EXPECT_NE(deferral(total), nullptr);
+    return relu(total);
+  });
+  const Body parts([](const Body& b, const Tensor& x) {
+    return relu(seen(seen(b.bn(x)) + seen(seen(b.other(x)) + x)));
+  });
+  expect_equal(body(images()), parts(images()));
+}
+
 TEST(Deferral, ForwardHooksSeeValues) {
   Body body([](const Body& b, const Tensor& x) { return b.relu(b.bn(x)); });
   Tensor between;
