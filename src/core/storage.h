@@ -22,11 +22,14 @@ struct Storage {
   /// In-place writes that changed a recorded history; views taken before the last one are stale.
   std::uint32_t history = 0;
   std::size_t bytes = 0;
-  /// Null for storage without memory (the null device, tracing).
+  /// Null for storage without memory (the null device, tracing), and until the elements are
+  /// computed (runtime/deferred.h).
   void* data = nullptr;
   Deleter deleter = nullptr;
   void* context = nullptr;
 
+  /// `data` where another thread may be about to set it; what it has written there is seen.
+  void* load_data() const noexcept { return __atomic_load_n(&data, __ATOMIC_ACQUIRE); }
   void retain() noexcept { __atomic_fetch_add(&references, 1, __ATOMIC_RELAXED); }
   void release() noexcept {
     if (__atomic_load_n(&references, __ATOMIC_ACQUIRE) == 1 ||

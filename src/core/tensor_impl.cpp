@@ -94,8 +94,8 @@ Tensor alias(const TensorImpl& base, IntList sizes, IntList strides, std::int64_
   if (base.storage) {
     impl->storage = base.storage;
     impl->storage->retain();
-    if (impl->storage->data) {
-      impl->data = static_cast<std::byte*>(impl->storage->data) + offset * size_of(base.dtype);
+    if (void* data = impl->storage->load_data()) {
+      impl->data = static_cast<std::byte*>(data) + offset * size_of(base.dtype);
     }
   }
   impl->set_layout(sizes, strides);

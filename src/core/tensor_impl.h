@@ -35,7 +35,7 @@ struct TensorImpl : detail::TensorHead {
   /// Storage::history when this view was taken.
   std::uint32_t view_history = 0;
   std::int64_t numel = 0;
-  std::byte* data = nullptr;  ///< first element; null without memory
+  std::byte* data = nullptr;  ///< first element; null as in Storage
   Storage* storage = nullptr;
   std::int64_t offset = 0;         ///< of the first element, in elements
   autograd::Node* node = nullptr;  ///< producer, or gradient accumulator of a leaf
@@ -52,7 +52,7 @@ struct TensorImpl : detail::TensorHead {
         dim(other.dim),
         device(other.device),
         numel(other.numel),
-        data(other.data),
+        data(other.load_data()),
         storage(other.storage),
         offset(other.offset) {
     for (int d = 0; d < dim; ++d) {
@@ -73,6 +73,8 @@ struct TensorImpl : detail::TensorHead {
   IntList size_list() const { return {sizes, dim}; }
   IntList stride_list() const { return {strides, dim}; }
   bool requires_grad() const { return flags & kRequiresGrad; }
+  /// As Storage::load_data.
+  std::byte* load_data() const { return __atomic_load_n(&data, __ATOMIC_ACQUIRE); }
   template <class T>
   T* typed() const {
     return reinterpret_cast<T*>(data);

@@ -54,8 +54,6 @@ void forget(Storage&, void* context) {
   unlink(waiting.get());
 }
 
-void* data_of(const Storage& storage) { return __atomic_load_n(&storage.data, __ATOMIC_ACQUIRE); }
-
 /// Moves the memory of a result into the storage that waited for it.
 void publish(Waiting& waiting, const Tensor& result) {
   Storage& from = *result.impl()->storage;
@@ -71,7 +69,7 @@ void compute(Storage& storage) {
   while (!waiting) {
     {
       const std::lock_guard lock(mutex);
-      if (data_of(storage) || storage.deleter != forget) return;
+      if (storage.load_data() || storage.deleter != forget) return;
       auto* candidate = static_cast<Waiting*>(storage.context);
       if (!candidate->running) waiting = candidate;
       candidate->running = true;
@@ -163,23 +161,24 @@ Tensor defer(IntList sizes, IntList strides, DType dtype, Deferred deferred) {
 
 std::shared_ptr<const Deferred> deferral(const Tensor& tensor) {
   const TensorImpl* impl = tensor.impl();
-  if (!impl || impl->data || !impl->storage) return nullptr;
+  if (!impl || impl->load_data() || !impl->storage) return nullptr;
   const std::lock_guard lock(mutex);
   const Storage& storage = *impl->storage;
-  if (data_of(storage) || storage.deleter != forget) return nullptr;
+  if (storage.load_data() || storage.deleter != forget) return nullptr;
   return static_cast<Waiting*>(storage.context)->deferred;
 }
 
 void settle_elements(const TensorImpl& impl) {
   Storage* storage = impl.storage;
   if (!storage) return;
-  if (!data_of(*storage)) compute(*storage);
-  if (auto* data = static_cast<std::byte*>(data_of(*storage))) {
-    // Several threads may store this, all of them the same.
-    std::byte** place = &const_cast<TensorImpl&>(impl).data;
-    __atomic_store_n(place, data + impl.offset * static_cast<std::int64_t>(size_of(impl.dtype)),
-                     __ATOMIC_RELAXED);
-  }
+  if (!storage->load_data()) compute(*storage);
+  auto* data = static_cast<std::byte*>(storage->load_data());
+  if (!data) return;
+  data += impl.offset * static_cast<std::int64_t>(size_of(impl.dtype));
+  // Once only: other threads read it without further ado as soon as they find it set.
+  const std::lock_guard lock(mutex);
+  if (impl.load_data()) return;
+  __atomic_store_n(&const_cast<TensorImpl&>(impl).data, data, __ATOMIC_RELEASE);
 }
 
 void settle_readers(const Storage* storage) {

@@ -59,7 +59,7 @@ std::shared_ptr<const Deferred> deferral(const Tensor& tensor);
 /// Computes what is still to be computed, here and in tensors that share the memory.
 void settle_elements(const TensorImpl& impl);
 inline void settle(const Tensor& tensor) {
-  if (const TensorImpl* impl = tensor.impl(); impl && !impl->data) [[unlikely]]
+  if (const TensorImpl* impl = tensor.impl(); impl && !impl->load_data()) [[unlikely]]
     settle_elements(*impl);
 }
 /// Settles everything that will read `storage`, which is about to change.

@@ -29,7 +29,7 @@ struct FastCall {
   std::uint8_t any = 0, all = TensorImpl::kIsContiguous;
   for (const Tensor* input : inputs) {
     const TensorImpl* impl = input->impl();
-    if (!impl || !impl->data || impl->dtype != dtype || !impl->device.is_cpu()) return {};
+    if (!impl || !impl->load_data() || impl->dtype != dtype || !impl->device.is_cpu()) return {};
     any |= impl->flags;
     all &= impl->flags;
     // Numbers and other 0-d tensors go along with any shape.
@@ -252,7 +252,7 @@ Tensor elementwise(OpId id, std::initializer_list<const Tensor*> inputs, const v
 Tensor elementwise_reusing(OpId id, Tensor& reused, std::initializer_list<const Tensor*> inputs,
                            const void* attrs) {
   TensorImpl* impl = reused.impl();
-  if (impl && !impl->data && deferral(reused)) [[unlikely]] {
+  if (impl && !impl->load_data() && deferral(reused)) [[unlikely]] {
     Outputs fused;
     const Call call{op(id), inputs.begin(), static_cast<std::uint32_t>(inputs.size()), attrs};
     if (run_fused(call, true, fused)) return given_up(reused, std::move(fused[0]));
