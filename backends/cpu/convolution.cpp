@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "backends/cpu/kernels/batch_norm.h"
 #include "base/thread_pool.h"
 #include "ops/attrs/conv2d.h"
 #include "ops/attrs/conv2d_backward_input.h"
 #include "ops/attrs/conv2d_backward_weight.h"
+#include "ops/attrs/conv2d_fused.h"
 
 namespace facula::cpu {
 namespace {
@@ -34,7 +36,8 @@ void sum_parts_of(T* parts, std::int64_t count, std::int64_t n) {
 
 ConvKind conv_kind(const KernelArgs& args) {
   switch (args.call.op.id) {
-    case OpId::conv2d: return ConvKind::forward;
+    case OpId::conv2d:
+    case OpId::conv2d_fused: return ConvKind::forward;
     case OpId::conv2d_backward_input: return ConvKind::backward_input;
     default: return ConvKind::backward_weight;
   }
@@ -43,7 +46,10 @@ ConvKind conv_kind(const KernelArgs& args) {
 ConvShape conv_shape_of(const KernelArgs& args) {
   switch (conv_kind(args)) {
     case ConvKind::forward:
-      return shape_of(args.attrs<ops::conv2d_attrs>(), args.in(0).sizes(), args.in(1).sizes());
+      return args.call.op.id == OpId::conv2d
+                 ? shape_of(args.attrs<ops::conv2d_attrs>(), args.in(0).sizes(), args.in(1).sizes())
+                 : shape_of(args.attrs<ops::conv2d_fused_attrs>(), args.in(0).sizes(),
+                            args.in(1).sizes());
     case ConvKind::backward_input: {
       const auto& a = args.attrs<ops::conv2d_backward_input_attrs>();
       return shape_of(a, a.input_size, args.in(1).sizes());
@@ -61,6 +67,39 @@ bool run_if_empty(const KernelArgs& args, const ConvShape& shape) {
   out.zero_();
   if (args.has(2)) out.copy_(reshape(args.in(2), {1, shape.oc, 1, 1}));
   return true;
+}
+
+Refusal refuse_epilogue(const KernelArgs& args) {
+  if (args.call.op.id != OpId::conv2d_fused) return nullptr;
+  if (args.in(1).numel() == 0) return "no channels";
+  return args.out().is_contiguous(kChannelsLast) ? nullptr : "the result is not channels_last";
+}
+
+ConvEpilogue::ConvEpilogue(const KernelArgs& args, MemoryFormat format) {
+  if (args.call.op.id != OpId::conv2d_fused) return;
+  relu_ = args.attrs<ops::conv2d_fused_attrs>().relu;
+  if (args.has(5)) residual_ = args.in(5).contiguous(format);
+  if (args.has(3)) {
+    scale_ = args.in(3).contiguous();
+    shift_ = args.in(4).contiguous();
+  } else if (relu_) {
+    // This changes no bit: -0 becomes 0, as in relu.
+    const Dims channels = {args.in(1).size(0)};
+    scale_ = ones(channels);
+    shift_ = zeros(channels);
+  }
+}
+
+void ConvEpilogue::finish(float* pixels, std::int64_t first, std::int64_t count) const {
+  if (empty()) return;
+  const std::int64_t n = scale_.numel();
+  const BatchNormLoops<float>& loops = batch_norm_kernels().f32;
+  if (relu_) {
+    const float* added = residual() ? residual() + first * n : nullptr;
+    loops.affine_relu_rows(pixels, added, count, n, {scale(), shift()}, pixels);
+  } else {
+    loops.affine_rows(pixels, count, n, {scale(), shift()}, pixels);
+  }
 }
 
 void sum_parts(float* parts, std::int64_t count, std::int64_t n) { sum_parts_of(parts, count, n); }

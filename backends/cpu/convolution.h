@@ -1,4 +1,4 @@
-// The three convolution ops as one problem.
+// The convolution ops as one problem.
 #pragma once
 
 #include <string_view>
@@ -11,11 +11,41 @@ namespace facula::cpu {
 
 enum class ConvKind : std::uint8_t { forward, backward_input, backward_weight };
 
+/// The ops whose implementations are written for all of them.
+inline constexpr OpId kConvolutions[] = {OpId::conv2d, OpId::conv2d_fused,
+                                         OpId::conv2d_backward_input, OpId::conv2d_backward_weight};
+
 ConvKind conv_kind(const KernelArgs& args);
 /// The shape of the convolution that a call of conv2d or one of its gradients is about.
 ConvShape conv_shape_of(const KernelArgs& args);
 /// The call's result has no elements, or there is nothing to add up: it becomes bias or 0.
 bool run_if_empty(const KernelArgs& args, const ConvShape& shape);
+/// Why what follows in conv2d_fused cannot be applied to rows of a channels_last result; null for
+/// the other ops.
+Refusal refuse_epilogue(const KernelArgs& args);
+
+/// What conv2d_fused makes of a convolution's result; of the other ops, nothing.
+class ConvEpilogue {
+ public:
+  /// The residual is brought into `format`, in which the result is.
+  ConvEpilogue(const KernelArgs& args, MemoryFormat format);
+
+  bool empty() const { return !scale_.defined(); }
+  const float* scale() const { return values(scale_); }
+  const float* shift() const { return values(shift_); }
+  const float* residual() const { return values(residual_); }
+  bool relu() const { return relu_; }
+  /// Applies it to `count` pixels of a channels_last result, of which the first has number `first`.
+  void finish(float* pixels, std::int64_t first, std::int64_t count) const;
+
+ private:
+  static const float* values(const Tensor& tensor) {
+    return tensor.defined() ? tensor.impl()->typed<float>() : nullptr;
+  }
+
+  Tensor scale_, shift_, residual_;
+  bool relu_ = false;
+};
 
 /// parts[0] = sum of all parts of n elements each, joined pairwise in a fixed tree.
 void sum_parts(float* parts, std::int64_t count, std::int64_t n);

@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "runtime/dispatch.h"
+#include "runtime/fusion.h"
 #include "runtime/mode.h"
 
 namespace facula::runtime {
@@ -140,7 +141,7 @@ Tensor KeptCall::run() const {
   const ModeGuard no_grad(kNoGrad);
   const NoDeferral at_once;
   Outputs outputs;
-  dispatch(call, outputs);
+  if (!run_fused(call, true, outputs)) dispatch(call, outputs);
   return std::move(outputs[0]);
 }
 

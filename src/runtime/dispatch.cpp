@@ -104,6 +104,17 @@ void count_writes(const Call& call) {
   }
 }
 
+void run_on(Device device, const Call& call, std::span<Tensor> outputs) {
+  const KernelArgs args{call, outputs.data(), outputs.size()};
+  const Implementation& implementation =
+      choose(implementations(call.op.id, device.type), args, device);
+  if (tl_mode & kVerbose) {
+    run_verbosely(implementation, args);
+  } else {
+    implementation.run(args);
+  }
+}
+
 void run(const Call& call, Outputs& outputs) {
   if (run_fused(call, false, outputs)) return;
   const OpDef& def = call.op.def;
@@ -119,16 +130,7 @@ void run(const Call& call, Outputs& outputs) {
   }
   for (std::uint32_t i = 0; i < call.count; ++i) settle(call.in(i));
   make_outputs(call, specs, device, outputs);
-  if (!def.aliasing->is_view() && !device.is_null()) {
-    const KernelArgs args{call, outputs.data(), outputs.size()};
-    const Implementation& implementation =
-        choose(implementations(call.op.id, device.type), args, device);
-    if (tl_mode & kVerbose) {
-      run_verbosely(implementation, args);
-    } else {
-      implementation.run(args);
-    }
-  }
+  if (!def.aliasing->is_view() && !device.is_null()) run_on(device, call, outputs);
   if (recording) hooks.record(call, outputs);
 }
 
@@ -148,6 +150,10 @@ void dispatch(const Call& call, Outputs& outputs) {
     }
   }
   run(call, outputs);
+}
+
+void run_into(const Call& call, std::span<Tensor> outputs) {
+  run_on(common_device(call), call, outputs);
 }
 
 void dispatch(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs,

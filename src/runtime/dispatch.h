@@ -16,6 +16,10 @@ void dispatch(const Call& call, Outputs& outputs);
 void dispatch(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs,
               Outputs& outputs);
 
+/// Computes outputs that are there already, without checks and without recording; inputs have
+/// elements. An output may be an input where the op goes through both in the same order.
+void run_into(const Call& call, std::span<Tensor> outputs);
+
 /// Elementwise ops take a shortcut where inputs are contiguous, of one shape and dtype.
 Tensor elementwise(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs);
 /// As above; `reused`, one of the inputs, is given up by the caller, so its memory holds the result

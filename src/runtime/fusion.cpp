@@ -1,9 +1,13 @@
 #include "runtime/fusion.h"
 
+#include <array>
+
 #include "ops/attrs/batch_norm_apply.h"
 #include "ops/attrs/batch_norm_relu.h"
 #include "ops/attrs/batch_norm_stats.h"
 #include "ops/attrs/batch_norm_train.h"
+#include "ops/attrs/conv2d.h"
+#include "ops/attrs/conv2d_fused.h"
 #include "runtime/deferred.h"
 #include "runtime/dispatch.h"
 #include "runtime/mode.h"
@@ -69,9 +73,33 @@ struct Normalized {
   }
 };
 
-/// The values of relu(normalized).
-Tensor fused_values(const Normalized& n) {
-  KeptCall call = n.affine->values;
+/// The call that would compute a convolution's result, if that waits and nobody but its reader
+/// asks for it.
+std::shared_ptr<const Deferred> own_convolution(const Tensor& result) {
+  const std::shared_ptr<const Deferred> d = deferral(result);
+  return d && d->values.id == OpId::conv2d && is_free(result) ? d : nullptr;
+}
+
+/// The convolution and what follows it: an affine map, a sum, relu.
+Tensor fused_convolution(const KeptCall& convolution, std::array<Tensor, 3> scale_shift_residual,
+                         bool relu) {
+  std::vector<Tensor> inputs = convolution.inputs;
+  for (Tensor& operand : scale_shift_residual) inputs.push_back(std::move(operand));
+  const auto& a = convolution.attrs<ops::conv2d_attrs>();
+  const ops::conv2d_fused_attrs attrs = {relu, a.stride, a.padding, a.dilation, a.groups};
+  return KeptCall(OpId::conv2d_fused, std::move(inputs), attrs).run();
+}
+
+/// The values of relu(normalized). `owned`: nobody else will ask for what is normalized.
+Tensor fused_values(const Normalized& n, bool owned) {
+  const KeptCall& affine = n.affine->values;
+  if (owned && affine.id == OpId::channel_affine) {
+    if (const auto convolution = own_convolution(affine.inputs[0])) {
+      return fused_convolution(convolution->values,
+                               {affine.inputs[1], affine.inputs[2], n.residual}, true);
+    }
+  }
+  KeptCall call = affine;
   if (call.id == OpId::batch_norm_apply) {
     call.inputs[5] = n.residual;
     const ops::batch_norm_apply_attrs attrs = {.relu = true};
@@ -98,7 +126,13 @@ void record_fused(const Normalized& n, Outputs& outputs) {
 
 bool defer_call(const Call& call, const SmallVector<OutputSpec, 3>& specs, Outputs& outputs) {
   const OpId id = call.op.id;
-  if (id != OpId::batch_norm_train && id != OpId::channel_affine && id != OpId::add) return false;
+  switch (id) {
+    case OpId::conv2d:
+    case OpId::batch_norm_train:
+    case OpId::channel_affine:
+    case OpId::add: break;
+    default: return false;
+  }
   const Tensor& self = call.in(0);
   const OutputSpec& spec = specs[0];
   if (spec.dtype != kFloat32 || !self.device().is_cpu()) return false;
@@ -112,21 +146,53 @@ bool defer_call(const Call& call, const SmallVector<OutputSpec, 3>& specs, Outpu
     if (!is_normalized(self) && !is_normalized(other)) return false;
     if (self.sizes() != other.sizes()) return false;
   }
+  // Convolutions of each other do not pile up.
+  if (id == OpId::conv2d) settle(self);
   outputs.push_back(first_result(spec, {KeptCall(call)}));
   return true;
 }
 
-bool run_fused(const Call& call, bool owned, Outputs& outputs) {
-  if (call.op.id != OpId::relu || !deferral(call.in(0))) return false;
+namespace {
+
+/// relu of normalized values.
+bool run_normalized(const Call& call, bool owned, Outputs& outputs) {
   const Tensor& input = call.in(0);
   const Normalized before(input);
   if (!before.affine) return false;
   const bool recording = !(tl_mode & kNoGrad) && input.requires_grad();
-  if (recording && !(owned && before.owned && is_free(input))) return false;
-  outputs.push_back(fused_values(before));
+  owned = owned && before.owned && is_free(input);
+  if (recording && !owned) return false;
+  outputs.push_back(fused_values(before, owned));
   if (tl_mode & kInference) outputs[0].impl()->set(TensorImpl::kInferenceTensor);
   if (recording) record_fused(before, outputs);
   return true;
+}
+
+/// relu or an affine map of a convolution's result. The gradient of relu does not need that, so
+/// both ops are recorded as they are.
+bool run_after_convolution(const Call& call, bool owned, Outputs& outputs) {
+  const Tensor& input = call.in(0);
+  const auto convolution = owned ? own_convolution(input) : nullptr;
+  if (!convolution) return false;
+  const bool recording = !(tl_mode & kNoGrad) && input.requires_grad();
+  const bool relu = call.op.id == OpId::relu;
+  // The gradient of the map's scale needs the convolution's result.
+  if (recording && !relu) return false;
+  outputs.push_back(relu ? fused_convolution(convolution->values, {}, true)
+                         : fused_convolution(convolution->values, {call.in(1), call.in(2)}, false));
+  if (tl_mode & kInference) outputs[0].impl()->set(TensorImpl::kInferenceTensor);
+  if (recording) hooks.record(call, outputs);
+  return true;
+}
+
+}  // namespace
+
+bool run_fused(const Call& call, bool owned, Outputs& outputs) {
+  const bool relu = call.op.id == OpId::relu;
+  if (!relu && call.op.id != OpId::channel_affine) return false;
+  if (!deferral(call.in(0))) return false;
+  if (run_after_convolution(call, owned, outputs)) return true;
+  return relu && run_normalized(call, owned, outputs);
 }
 
 }  // namespace facula::runtime

@@ -2,6 +2,10 @@
 //
 //   relu(batch_norm(x)), relu(batch_norm(x) + y)   in training: batch_norm_relu
 //   relu(affine(x)), relu(affine(x) + y)           in evaluation: channel_affine_relu
+//   affine(conv2d(x)), both of the above of it     without gradients: conv2d_fused
+//   relu(conv2d(x))                                conv2d_fused
+//
+// A convolution is fused only if nobody else holds its result, which is never computed then.
 //
 // With gradients being recorded, a fused call replaces its parts on the tape; it therefore requires
 // that nobody else holds what lies between: relu must be given a temporary or std::move(x), or

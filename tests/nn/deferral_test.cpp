@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <limits>
 #include <sstream>
 #include <thread>
 
@@ -90,6 +91,16 @@ TEST(Deferral, FusedResultsAreThoseOfTheParts) {
         outcome([](const Body& b, const Tensor& x) { return relu(seen(b.bn(x))); }, training);
     expect_equal(fused[0], parts[0]);
     expect_close(fused, parts);
+  }
+}
+
+TEST(Deferral, FusedReluKeepsNaN) {
+  for (bool training : {true, false}) {
+    Body body([](const Body& b, const Tensor& x) { return relu(b.bn(x)); });
+    body.train(training);
+    const NoGradGuard no_grad;
+    body.bn.bias.select(0, 2).fill_(std::numeric_limits<double>::quiet_NaN());
+    EXPECT_TRUE(all(isnan(body(images()).select(1, 2))).item<bool>());
   }
 }
 
@@ -262,6 +273,100 @@ TEST(Deferral, BroadcastSumsAndOtherOpsReadValues) {
     return (b.bn(x) + ones({Body::kChannels, 1, 1})) * 2 + exp(b.other(x));
   });
   expect_close(waiting, parts);
+}
+
+/// A block of a network: convolutions, normalization, a sum with a shortcut.
+struct Block : Module {
+  using Forward = std::function<Tensor(const Block&, const Tensor&)>;
+  explicit Block(Forward forward) : forward_(std::move(forward)) {
+    manual_seed(3);
+    conv.reset_parameters();
+    shortcut.reset_parameters();
+    const NoGradGuard no_grad;
+    bn.weight.copy_(rand({kChannels}));
+    bn.running_mean.copy_(randn({kChannels}));
+  }
+  Tensor forward(const Tensor& x) const override { return forward_(*this, x); }
+
+  static constexpr std::int64_t kChannels = Body::kChannels;
+  static Conv2dOptions convolution(std::int64_t kernel) {
+    return {.in = kChannels, .out = kChannels, .kernel = kernel, .padding = kernel / 2};
+  }
+  Conv2d conv{*this, "conv", convolution(3)};
+  Conv2d shortcut{*this, "shortcut", convolution(1)};
+  BatchNorm2d bn{*this, "bn", {.features = kChannels}};
+
+ private:
+  Forward forward_;
+};
+
+TEST(Deferral, ConvolutionsTakeAlongWhatFollows) {
+  const std::vector<std::pair<Block::Forward, Block::Forward>> pairs = {
+      {[](auto& b, auto& x) { return relu(b.conv(x)); },
+       [](auto& b, auto& x) { return relu(seen(b.conv(x))); }},
+      {[](auto& b, auto& x) { return b.bn(b.conv(x)); },
+       [](auto& b, auto& x) { return b.bn(seen(b.conv(x))); }},
+      {[](auto& b, auto& x) { return relu(b.bn(b.conv(x))); },
+       [](auto& b, auto& x) { return relu(seen(b.bn(seen(b.conv(x))))); }},
+      {[](auto& b, auto& x) { return relu(b.bn(b.conv(x)) + b.bn(b.shortcut(x))); },
+       [](auto& b, auto& x) {
+         return relu(seen(seen(b.bn(seen(b.conv(x)))) + seen(b.bn(seen(b.shortcut(x))))));
+       }},
+      {[](auto& b, auto& x) {
+         const Tensor y = b.conv(x);  // is read twice
+         return relu(b.bn(y)) + y;
+       },
+       [](auto& b, auto& x) {
+         const Tensor y = seen(b.conv(x));
+         return relu(seen(b.bn(y))) + y;
+       }},
+  };
+  for (std::size_t i = 0; i < pairs.size(); ++i) {
+    for (bool training : {false, true}) {
+      Block fused(pairs[i].first), parts(pairs[i].second);
+      fused.train(training);
+      parts.train(training);
+      {
+        const NoGradGuard no_grad;
+        expect_equal(fused(images()), parts(images()));
+      }
+      const Tensor x = images().requires_grad_(), same = images().requires_grad_();
+      const Tensor y = fused(x), expected = parts(same);
+      sum(y * images(7)).backward();
+      sum(expected * images(7)).backward();
+      expect_close({y.detach(), x.grad(), fused.conv.weight.grad()},
+                   {expected.detach(), same.grad(), parts.conv.weight.grad()});
+    }
+  }
+}
+
+TEST(Deferral, ConvolutionsAreComputedOnce) {
+  const NoGradGuard no_grad;
+  Tensor result;
+  Block block([&](const Block& b, const Tensor& x) {
+    result = b.conv(x);
+    EXPECT_NE(deferral(result), nullptr);
+    const Tensor y = relu(b.bn(result));
+    EXPECT_EQ(deferral(result), nullptr) << "someone else may read it";
+    Tensor moved = b.conv(x);
+    const Tensor z = relu(std::move(moved));
+    EXPECT_FALSE(moved.defined());
+    return y + z;
+  });
+  block.eval();
+  block(images());
+}
+
+TEST(Deferral, WeightsMayChangeWhileAConvolutionWaits) {
+  const NoGradGuard no_grad;
+  Block block([&](const Block& b, const Tensor& x) {
+    const Tensor expected = seen(b.conv(x)).clone();
+    const Tensor waiting = b.conv(x);
+    b.conv.weight.mul_(2);
+    expect_equal(waiting, expected);
+    return waiting;
+  });
+  block(images());
 }
 
 TEST(Deferral, ManyThreadsMayReadOneResult) {

@@ -84,20 +84,21 @@ def batch_norm_relu(x, weight=None, bias=None, residual=None, eps=1e-5):
     return add_and_rectify(y, residual), mean, invstd
 
 
-def batch_norm_relu_backward(grad, x, weight, bias, mean, invstd, output=None):
-    if output is None:
-        y = (x - per_channel(mean, x)) * per_channel(invstd, x)
-        y = y if weight is None else y * per_channel(weight, x)
-        mask = (y if bias is None else y + per_channel(bias, x)) > 0
-    else:
-        mask = output > 0
-    grad = grad * mask
-    grads = batch_norm_backward(grad, x, weight, mean, invstd)
-    return (*grads, grad.new_zeros(0) if output is None else grad)
+def batch_norm_relu_backward(grad, x, weight, bias, mean, invstd):
+    y = (x - per_channel(mean, x)) * per_channel(invstd, x)
+    y = y if weight is None else y * per_channel(weight, x)
+    mask = (y if bias is None else y + per_channel(bias, x)) > 0
+    return batch_norm_backward(grad * mask, x, weight, mean, invstd)
 
 
 def channel_affine(x, scale, shift):
     return x * per_channel(scale, x) + per_channel(shift, x)
+
+
+def conv2d_fused(x, weight, bias, scale, shift, residual, relu, *arguments):
+    y = F.conv2d(x, weight, bias, *arguments)
+    y = y if scale is None else channel_affine(y, scale, shift)
+    return add_and_rectify(y, residual) if relu else y
 
 
 def max_pool2d_with_indices(x, *arguments):
@@ -193,6 +194,7 @@ CALLS = {
     'conv2d_backward_weight': lambda grad, x, kernel, *arguments: torch.nn.grad.conv2d_weight(
         x, (grad.shape[1], x.shape[1] // (arguments[3] if len(arguments) > 3 else 1),
             *(kernel * 2)[:2]), grad, *arguments),
+    'conv2d_fused': conv2d_fused,
     'cross_entropy': cross_entropy,
     'cross_entropy_loss': cross_entropy_loss,
     'cross_entropy_loss_backward': cross_entropy_loss_backward,

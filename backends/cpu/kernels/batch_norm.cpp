@@ -92,7 +92,7 @@ void affine_plane(const T* x, std::int64_t n, Affine<T> f, T* out) {
 
 template <class T>
 [[gnu::always_inline]] inline T positive(T x) {
-  return x > T(0) ? x : T(0);
+  return x <= T(0) ? T(0) : x;
 }
 
 template <class T>
@@ -150,15 +150,7 @@ template <class T>
 void relu_sums_rows(const T* g, const T* x, std::int64_t rows, std::int64_t n, const T* mean,
                     Affine<T> f, T* sum_g, T* sum_gx) {
   sum_rows(x, rows, n, mean, sum_g, sum_gx, [&](std::int64_t i, std::int64_t k) FACULA_INLINED {
-    return x[i] * f.scale[k] + f.shift[k] > T(0) ? g[i] : T(0);
-  });
-}
-
-template <class T>
-void masked_sums_rows(const T* g, const T* x, const T* output, std::int64_t rows, std::int64_t n,
-                      const T* mean, T* masked, T* sum_g, T* sum_gx) {
-  sum_rows(x, rows, n, mean, sum_g, sum_gx, [&](std::int64_t i, std::int64_t) FACULA_INLINED {
-    return masked[i] = output[i] > T(0) ? g[i] : T(0);
+    return x[i] * f.scale[k] + f.shift[k] <= T(0) ? T(0) : g[i];
   });
 }
 
@@ -173,17 +165,10 @@ void relu_sums_plane(const T* g, const T* x, std::int64_t n, T mean, Affine<T> f
                      T* sum_gx) {
   const T scale = *f.scale, shift = *f.shift;
   auto masked = [&](std::int64_t k)
-                    FACULA_INLINED { return x[k] * scale + shift > T(0) ? g[k] : T(0); };
+                    FACULA_INLINED { return x[k] * scale + shift <= T(0) ? T(0) : g[k]; };
   *sum_g = plane_sum<T>(n, masked);
   *sum_gx =
       plane_sum<T>(n, [&](std::int64_t k) FACULA_INLINED { return masked(k) * (x[k] - mean); });
-}
-
-template <class T>
-void masked_sums_plane(const T* g, const T* x, const T* output, std::int64_t n, T mean, T* masked,
-                       T* sum_g, T* sum_gx) {
-  for (std::int64_t k = 0; k < n; ++k) masked[k] = output[k] > T(0) ? g[k] : T(0);
-  sums_plane(masked, x, n, mean, sum_g, sum_gx);
 }
 
 template <class T>
@@ -203,7 +188,7 @@ template <class T>
 void relu_combine_rows(const T* g, const T* x, std::int64_t rows, std::int64_t n, const T* a,
                        const T* b, const T* c, Affine<T> f, T* out) {
   for_rows(rows, n, [&](std::int64_t i, std::int64_t k) FACULA_INLINED {
-    const T masked = x[i] * f.scale[k] + f.shift[k] > T(0) ? g[i] : T(0);
+    const T masked = x[i] * f.scale[k] + f.shift[k] <= T(0) ? T(0) : g[i];
     out[i] = a[k] * masked + b[k] * x[i] + c[k];
   });
 }
@@ -213,17 +198,17 @@ void relu_combine_plane(const T* g, const T* x, std::int64_t n, T a, T b, T c, A
                         T* out) {
   const T scale = *f.scale, shift = *f.shift;
   for (std::int64_t k = 0; k < n; ++k) {
-    const T masked = x[k] * scale + shift > T(0) ? g[k] : T(0);
+    const T masked = x[k] * scale + shift <= T(0) ? T(0) : g[k];
     out[k] = a * masked + b * x[k] + c;
   }
 }
 
 template <class T>
 constexpr BatchNormLoops<T> loops() {
-  return {stats_rows<T>,       stats_plane<T>,       affine_rows<T>,       affine_plane<T>,
-          affine_relu_rows<T>, affine_relu_plane<T>, sums_rows<T>,         sums_plane<T>,
-          relu_sums_rows<T>,   relu_sums_plane<T>,   masked_sums_rows<T>,  masked_sums_plane<T>,
-          combine_rows<T>,     combine_plane<T>,     relu_combine_rows<T>, relu_combine_plane<T>};
+  return {stats_rows<T>,        stats_plane<T>,       affine_rows<T>,  affine_plane<T>,
+          affine_relu_rows<T>,  affine_relu_plane<T>, sums_rows<T>,    sums_plane<T>,
+          relu_sums_rows<T>,    relu_sums_plane<T>,   combine_rows<T>, combine_plane<T>,
+          relu_combine_rows<T>, relu_combine_plane<T>};
 }
 
 }  // namespace

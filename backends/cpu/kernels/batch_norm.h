@@ -30,16 +30,11 @@ struct BatchNormLoops {
   void (*sums_rows)(const T* g, const T* x, std::int64_t rows, std::int64_t n, const T* mean,
                     T* sum_g, T* sum_gx);
   void (*sums_plane)(const T* g, const T* x, std::int64_t n, T mean, T* sum_g, T* sum_gx);
-  /// The same with g = 0 where relu(x * scale + shift) is 0.
+  /// The same with g = 0 where relu(x * scale + shift) is 0. NaN counts as positive.
   void (*relu_sums_rows)(const T* g, const T* x, std::int64_t rows, std::int64_t n, const T* mean,
                          Affine<T> f, T* sum_g, T* sum_gx);
   void (*relu_sums_plane)(const T* g, const T* x, std::int64_t n, T mean, Affine<T> f, T* sum_g,
                           T* sum_gx);
-  /// The same with g = 0 where `output` is 0, which is also stored to `masked`.
-  void (*masked_sums_rows)(const T* g, const T* x, const T* output, std::int64_t rows,
-                           std::int64_t n, const T* mean, T* masked, T* sum_g, T* sum_gx);
-  void (*masked_sums_plane)(const T* g, const T* x, const T* output, std::int64_t n, T mean,
-                            T* masked, T* sum_g, T* sum_gx);
   /// out = a * g + b * x + c.
   void (*combine_rows)(const T* g, const T* x, std::int64_t rows, std::int64_t n, const T* a,
                        const T* b, const T* c, T* out);

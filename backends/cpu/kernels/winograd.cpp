@@ -154,68 +154,121 @@ void transform_images(const Images<const float>& from, const Part& part, const T
 struct OutputTile {
   const float* sums;
   std::int64_t position_stride;
-  float* pixels;
+  float* images;
+  std::int64_t offset;  ///< of the first pixel in the images
   std::int64_t line_stride, pixel_stride;
   std::int64_t rows, columns;
 
   OutputTile(const Transformed& from, const Part& part, const Images<float>& to, std::int64_t tile)
       : sums(from.data + tile * from.tile_stride),
         position_stride(from.position_stride),
+        images(to.data),
         line_stride(to.line_stride),
         pixel_stride(to.pixel_stride) {
     const Corner corner(to, part.first_tile + tile);
-    pixels = to.data + corner.image * to.image_stride + corner.y * line_stride +
-             corner.x * pixel_stride + part.first_channel;
+    offset = corner.image * to.image_stride + corner.y * line_stride + corner.x * pixel_stride +
+             part.first_channel;
     rows = to.h - corner.y;
     columns = to.w - corner.x;
   }
 };
 
-template <class Rows, class Columns, Target Kind, bool Add>
-[[gnu::always_inline]] inline void output_vector(const OutputTile& tile, const float* bias,
-                                                 std::int64_t c, int lanes) {
-  constexpr bool kPartial = Kind == Target::lanes;
-  const Raw start = bias ? load<kPartial>(bias + c, lanes) : X::zero();
+/// How pixels are made and stored.
+template <Target Kind, bool Add, bool Finish>
+struct OutputMode {
+  static constexpr Target kTarget = Kind;
+  static constexpr bool kAdd = Add;        ///< to what is there
+  static constexpr bool kFinish = Finish;  ///< the epilogue has more than a bias
+  using OfLanes = OutputMode<Target::lanes, Add, Finish>;
+};
+
+/// The epilogue of one vector of channels.
+template <class Mode>
+struct PixelEpilogue {
+  static constexpr bool kPartial = Mode::kTarget == Target::lanes;
+
+  const float* residual;
+  bool relu;
+  int lanes;
+  Raw bias, scale, shift;
+
+  [[gnu::always_inline]] PixelEpilogue(const Epilogue& e, std::int64_t channel, int lanes)
+      : residual(e.residual), relu(e.relu), lanes(lanes) {
+    bias = e.bias ? load<kPartial>(e.bias + channel, lanes) : X::zero();
+    if constexpr (Mode::kFinish) {
+      scale = load<kPartial>(e.scale + channel, lanes);
+      shift = load<kPartial>(e.shift + channel, lanes);
+    }
+  }
+
+  /// `place` is where the pixel goes, `offset` where that is in the images.
+  [[gnu::always_inline]] Raw operator()(Raw value, const float* place, std::int64_t offset) const {
+    value = value + (Mode::kAdd ? load<kPartial>(place, lanes) : bias);
+    if constexpr (Mode::kFinish) {
+      // Rounded twice, like the ops that this replaces.
+      value = value * scale + shift;
+      if (residual) value = value + load<kPartial>(residual + offset, lanes);
+      if (relu) value = value <= X::zero() ? X::zero() : value;
+    }
+    return value;
+  }
+};
+
+template <class Rows, class Columns, class Mode>
+[[gnu::always_inline]] inline void output_vector(const OutputTile& tile, const Epilogue& epilogue,
+                                                 std::int64_t first_channel, std::int64_t c,
+                                                 int lanes) {
+  const PixelEpilogue<Mode> finish(epilogue, first_channel + c, lanes);
   transform<Rows, Columns>(
       [&](int i, int j) FACULA_INLINED {
         return X::load(tile.sums + position_of<Rows, Columns>(i, j) * tile.position_stride + c);
       },
       [&](int i, int j, Raw value) FACULA_INLINED {
         if (i >= tile.rows || j >= tile.columns) return;
-        float* pixel = tile.pixels + i * tile.line_stride + j * tile.pixel_stride + c;
-        store<Kind>(pixel, value + (Add ? load<kPartial>(pixel, lanes) : start), lanes);
+        const std::int64_t offset = tile.offset + i * tile.line_stride + j * tile.pixel_stride + c;
+        float* place = tile.images + offset;
+        store<Mode::kTarget>(place, finish(value, place, offset), lanes);
       });
 }
 
-template <class Rows, class Columns, Target Kind, bool Add>
-void output_tiles(const Transformed& from, const float* bias, const Part& part,
+template <class Rows, class Columns, class Mode>
+void output_tiles(const Transformed& from, const Epilogue& epilogue, const Part& part,
                   const Images<float>& to) {
-  const float* own_bias = bias ? bias + part.first_channel : nullptr;
   for (std::int64_t t = 0; t < part.tiles; ++t) {
     const OutputTile tile(from, part, to, t);
     std::int64_t c = 0;
     for (; c + kWidth <= part.channels; c += kWidth) {
-      output_vector<Rows, Columns, Kind, Add>(tile, own_bias, c, kWidth);
+      output_vector<Rows, Columns, Mode>(tile, epilogue, part.first_channel, c, kWidth);
     }
     if (c < part.channels) {
-      output_vector<Rows, Columns, Target::lanes, Add>(tile, own_bias, c,
-                                                       static_cast<int>(part.channels - c));
+      output_vector<Rows, Columns, typename Mode::OfLanes>(tile, epilogue, part.first_channel, c,
+                                                           static_cast<int>(part.channels - c));
     }
   }
 }
 
-template <class Rows, class Columns>
-void output(const Transformed& from, const float* bias, const Part& part, const Images<float>& to,
-            StoreMode mode) {
+template <class Rows, class Columns, bool Finish>
+void output_in_mode(const Transformed& from, const Epilogue& epilogue, const Part& part,
+                    const Images<float>& to, StoreMode mode) {
   switch (mode) {
     case StoreMode::usual:
-      return output_tiles<Rows, Columns, Target::vector, false>(from, bias, part, to);
+      return output_tiles<Rows, Columns, OutputMode<Target::vector, false, Finish>>(from, epilogue,
+                                                                                    part, to);
     case StoreMode::add:
-      return output_tiles<Rows, Columns, Target::vector, true>(from, bias, part, to);
+      return output_tiles<Rows, Columns, OutputMode<Target::vector, true, Finish>>(from, epilogue,
+                                                                                   part, to);
     case StoreMode::stream:
-      output_tiles<Rows, Columns, Target::stream, false>(from, bias, part, to);
+      output_tiles<Rows, Columns, OutputMode<Target::stream, false, Finish>>(from, epilogue, part,
+                                                                             to);
       end_of_stream();
   }
+}
+
+template <class Rows, class Columns>
+void output(const Transformed& from, const Epilogue& epilogue, const Part& part,
+            const Images<float>& to, StoreMode mode) {
+  epilogue.scale ? output_in_mode<Rows, Columns, true>(from, epilogue, part, to, mode)
+                 : output_in_mode<Rows, Columns, false>(from, epilogue, part, to, mode);
 }
 
 // --- Products ------------------------------------------------------------------------------------

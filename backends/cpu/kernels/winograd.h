@@ -80,6 +80,16 @@ struct WeightGradient {
   std::int64_t tap_line_stride, tap_stride, tap_row_stride;
 };
 
+/// What becomes of pixels before they are stored: max((pixel + bias) * scale + shift + residual,
+/// 0). All but the residual have a value per channel of the images.
+struct Epilogue {
+  const float* bias = nullptr;   ///< null: 0
+  const float* scale = nullptr;  ///< null: 1, and nothing follows
+  const float* shift = nullptr;
+  const float* residual = nullptr;  ///< laid out like the images; null: 0
+  bool relu = false;                ///< NaN stays; false: no maximum
+};
+
 /// How pixels are stored: as usual, past the caches (in whole vectors at cache lines), or added to
 /// those that are there.
 enum class StoreMode : std::uint8_t { usual, stream, add };
@@ -96,9 +106,8 @@ struct Filter {
   void (*gradient)(const Images<const float>& from, const Part& part, const Transformed& to);
   /// With `stream` the results bypass the caches. That needs whole vectors at cache lines.
   void (*weights)(const Weights& weights, bool stream);
-  /// Sums of products to tiles of 4x4 pixels. `bias` has a value per channel of the images, or is
-  /// null.
-  void (*output)(const Transformed& from, const float* bias, const Part& part,
+  /// Sums of products to tiles of 4x4 pixels. With StoreMode::add the epilogue has no bias.
+  void (*output)(const Transformed& from, const Epilogue& epilogue, const Part& part,
                  const Images<float>& to, StoreMode mode);
   void (*weight_gradient)(const WeightGradient& gradient);
 };

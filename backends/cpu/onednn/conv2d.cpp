@@ -159,6 +159,7 @@ void run_over_images(const KernelArgs& args, const ConvShape& s, ConvKind kind) 
                       std::clamp<std::int64_t>(s.n * s.multiplications_per_image() / kSliceWork, 1,
                                                std::min(s.n, kMostSlices)));
   const bool with_bias = bias.defined();
+  const ConvEpilogue epilogue(args, kChannelsLast);
 
   const memory::desc inside = kernel_for(kind, s, slices.images, with_bias).desc(1);
   const Scratch<std::byte> weights(static_cast<std::int64_t>(inside.get_size()));
@@ -170,7 +171,7 @@ void run_over_images(const KernelArgs& args, const ConvShape& s, ConvKind kind) 
     const std::int64_t images = std::min(slices.images, s.n - first);
     Kernel& kernel = kernel_for(kind, s, images, with_bias);
     const void* x = in.impl()->typed<float>() + first * in_step;
-    void* y = out.impl()->typed<float>() + first * out_step;
+    float* y = out.impl()->typed<float>() + first * out_step;
     const void* own_weights = weights.data();
     // A last slice of another size may prefer another layout.
     const bool differs = images != slices.images && kernel.desc(1) != inside;
@@ -186,6 +187,7 @@ void run_over_images(const KernelArgs& args, const ConvShape& s, ConvKind kind) 
     } else {
       kernel({x, own_weights, y});
     }
+    epilogue.finish(y, first * s.oh * s.ow, images * s.oh * s.ow);
   });
   if (convert) args.out().copy_(out);
 }
@@ -224,7 +226,8 @@ void run_backward_weight(const KernelArgs& args, const ConvShape& s) {
 }
 
 Refusal refuse(const KernelArgs& args) {
-  return args.in(0).dtype() == kFloat32 ? nullptr : "only float32";
+  if (args.in(0).dtype() != kFloat32) return "only float32";
+  return refuse_epilogue(args);
 }
 
 void run(const KernelArgs& args) {
@@ -238,7 +241,7 @@ void run(const KernelArgs& args) {
 }  // namespace
 
 void register_onednn_conv2d() {
-  for (OpId op : {OpId::conv2d, OpId::conv2d_backward_input, OpId::conv2d_backward_weight}) {
+  for (OpId op : kConvolutions) {
     add(op, {"oneDNN direct convolution", refuse, run});
   }
 }

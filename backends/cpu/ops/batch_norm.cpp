@@ -25,6 +25,11 @@ const BatchNormLoops<T>& loops() {
   }
 }
 
+template <class T>
+Affine<T> of_channel(const Affine<T>& f, std::int64_t channel) {
+  return {f.scale + channel, f.shift + channel};
+}
+
 /// How the elements of [N, C, ...] lie: `rows` rows of C channels, or N * C planes. Both are cut
 /// into slices by size alone.
 struct Layout {
@@ -145,7 +150,7 @@ void affine(const Layout& layout, const T* x, Affine<T> f, bool relu, const T* r
     });
   } else {
     layout.for_planes([&](std::int64_t, std::int64_t c, std::int64_t offset) {
-      const Affine<T> own = {f.scale + c, f.shift + c};
+      const Affine<T> own = of_channel(f, c);
       relu
           ? loops<T>().affine_relu_plane(x + offset, added(offset), layout.plane, own, out + offset)
           : loops<T>().affine_plane(x + offset, layout.plane, own, out + offset);
@@ -232,19 +237,10 @@ struct GradientSums {
   T* products;
 };
 
-/// What is known of the gradient's zeros: none, those of relu(x * scale + shift), or those of
-/// `output`; then the gradient with zeros is stored to `masked`.
+/// With `relu` given, the gradient is 0 where relu(x * scale + shift) is.
 template <class T>
-struct Mask {
-  bool relu = false;
-  Affine<T> f = {};
-  const T* output = nullptr;
-  T* masked = nullptr;
-};
-
-template <class T>
-void sum_gradients(const Layout& layout, const T* g, const T* x, const T* mean, const Mask<T>& m,
-                   const GradientSums<T>& to) {
+void sum_gradients(const Layout& layout, const T* g, const T* x, const T* mean,
+                   const Affine<T>* relu, const GradientSums<T>& to) {
   const BatchNormLoops<T>& kernels = loops<T>();
   const std::int64_t n = layout.channels;
   if (layout.by_rows) {
@@ -252,48 +248,35 @@ void sum_gradients(const Layout& layout, const T* g, const T* x, const T* mean, 
       const std::int64_t at = first * n;
       T* sums = to.sums + slice * n;
       T* products = to.products + slice * n;
-      if (m.output) {
-        kernels.masked_sums_rows(g + at, x + at, m.output + at, rows, n, mean, m.masked + at, sums,
-                                 products);
-      } else if (m.relu) {
-        kernels.relu_sums_rows(g + at, x + at, rows, n, mean, m.f, sums, products);
-      } else {
-        kernels.sums_rows(g + at, x + at, rows, n, mean, sums, products);
-      }
+      relu ? kernels.relu_sums_rows(g + at, x + at, rows, n, mean, *relu, sums, products)
+           : kernels.sums_rows(g + at, x + at, rows, n, mean, sums, products);
     });
-    return;
+  } else {
+    layout.for_planes([&](std::int64_t p, std::int64_t c, std::int64_t at) {
+      relu
+          ? kernels.relu_sums_plane(g + at, x + at, layout.plane, mean[c], of_channel(*relu, c),
+                                    to.sums + p, to.products + p)
+          : kernels.sums_plane(g + at, x + at, layout.plane, mean[c], to.sums + p, to.products + p);
+    });
   }
-  layout.for_planes([&](std::int64_t p, std::int64_t c, std::int64_t at) {
-    if (m.output) {
-      kernels.masked_sums_plane(g + at, x + at, m.output + at, layout.plane, mean[c], m.masked + at,
-                                to.sums + p, to.products + p);
-    } else if (m.relu) {
-      kernels.relu_sums_plane(g + at, x + at, layout.plane, mean[c], {m.f.scale + c, m.f.shift + c},
-                              to.sums + p, to.products + p);
-    } else {
-      kernels.sums_plane(g + at, x + at, layout.plane, mean[c], to.sums + p, to.products + p);
-    }
-  });
 }
 
 /// dx = a * g + b * x + c per channel.
 template <class T>
 void combine_gradients(const Layout& layout, const T* g, const T* x, const T* a, const T* b,
-                       const T* c, const Mask<T>& m, T* out) {
+                       const T* c, const Affine<T>* relu, T* out) {
   const BatchNormLoops<T>& kernels = loops<T>();
   const std::int64_t n = layout.channels;
-  const bool relu = m.relu && !m.output;
-  if (m.output) g = m.masked;
   if (layout.by_rows) {
     write_rows(layout, out, [&](std::int64_t first, std::int64_t rows, T* to) {
       const std::int64_t at = first * n;
-      relu ? kernels.relu_combine_rows(g + at, x + at, rows, n, a, b, c, m.f, to)
+      relu ? kernels.relu_combine_rows(g + at, x + at, rows, n, a, b, c, *relu, to)
            : kernels.combine_rows(g + at, x + at, rows, n, a, b, c, to);
     });
   } else {
     layout.for_planes([&](std::int64_t, std::int64_t k, std::int64_t at) {
       relu ? kernels.relu_combine_plane(g + at, x + at, layout.plane, a[k], b[k], c[k],
-                                        {m.f.scale + k, m.f.shift + k}, out + at)
+                                        of_channel(*relu, k), out + at)
            : kernels.combine_plane(g + at, x + at, layout.plane, a[k], b[k], c[k], out + at);
     });
   }
@@ -302,14 +285,14 @@ void combine_gradients(const Layout& layout, const T* g, const T* x, const T* a,
 /// Gradients of input, weight and bias to outputs 0, 1 and 2.
 template <class T>
 void backward(const KernelArgs& args, const Tensor& x, const Tensor& weights, const Tensor& means,
-              const Tensor& inverses, const Mask<T>& mask) {
+              const Tensor& inverses, const Affine<T>* relu) {
   const Tensor g = dense(args.in(0), channel_format(args.in(1)));
   const Layout layout(x);
   const std::int64_t channels = layout.channels;
   const T* mean = data<T>(means);
   const T* invstd = data<T>(inverses);
   const GradientSums<T> parts(layout);
-  sum_gradients(layout, data<T>(g), data<T>(x), mean, mask, parts);
+  sum_gradients(layout, data<T>(g), data<T>(x), mean, relu, parts);
   const Tensor coefficients = new_tensor({3, channels}, dtype_of<T>, kCPU);
   T* a = data<T>(coefficients);
   T* b = a + channels;
@@ -332,26 +315,25 @@ void backward(const KernelArgs& args, const Tensor& x, const Tensor& weights, co
     b[k] = static_cast<T>(slope);
     c[k] = static_cast<T>(-scale * sum / count - slope * static_cast<double>(mean[k]));
   }
-  combine_gradients(layout, data<T>(g), data<T>(x), a, b, c, mask, data<T>(args.out(0)));
+  combine_gradients(layout, data<T>(g), data<T>(x), a, b, c, relu, data<T>(args.out(0)));
 }
 
 /// (grad, input, weight, mean, invstd)
 template <class T>
 void run_backward(const KernelArgs& args) {
   const Tensor x = dense(args.in(1), channel_format(args.in(1)));
-  backward<T>(args, x, per_channel(args, 2), per_channel(args, 3), per_channel(args, 4), {});
+  backward<T>(args, x, per_channel(args, 2), per_channel(args, 3), per_channel(args, 4), nullptr);
 }
 
-/// (grad, input, weight, bias, mean, invstd, output)
+/// (grad, input, weight, bias, mean, invstd)
 template <class T>
 void run_relu_backward(const KernelArgs& args) {
   const Tensor x = dense(args.in(1), channel_format(args.in(1)));
   const Tensor weights = per_channel(args, 2);
   const Tensor means = per_channel(args, 4), inverses = per_channel(args, 5);
   const Normalization<T> normalization(means, inverses, weights, per_channel(args, 3));
-  const Residual<T> output(args, 6, x);
-  const Mask<T> mask = {true, normalization.affine(), output.values(), data<T>(args.out(3))};
-  backward(args, x, weights, means, inverses, mask);
+  const Affine<T> relu = normalization.affine();
+  backward(args, x, weights, means, inverses, &relu);
 }
 
 template <class T>

@@ -203,6 +203,7 @@ class Forward {
         x_(args.in(0), s.pad_w),
         out_(args.out()),
         bias_(args.has(2) ? args.in(2).contiguous() : Tensor()),
+        epilogue_(args, kChannelsLast),
         weights_(args.in(1).impl()->typed<float>(), {s.kh, args.in(1).strides()[2]},
                  {s.kw, args.in(1).strides()[3]}, {s.c, args.in(1).strides()[1]}, {1, 0},
                  {s.oc, args.in(1).strides()[0]}),
@@ -230,6 +231,7 @@ class Forward {
           const std::int64_t count = pairs_ && y + 1 < end ? 2 : 1;
           float* to = out_.channels_last() ? out_.at(n, y) : wide.data();
           count == 2 ? pair(lines, top, y, to) : single(lines, top, y, to);
+          epilogue_.finish(to, (n * s.oh + y) * s.ow, count * s.ow);
           for (std::int64_t i = 0; i < count && !out_.channels_last(); ++i) {
             out_.write(n, y + i, to + i * out_.line());
           }
@@ -295,6 +297,7 @@ class Forward {
   Images x_;
   Target out_;
   Tensor bias_;
+  ConvEpilogue epilogue_;
   PackedWeights weights_;
   std::int64_t taps_;  ///< pieces of a row of the kernel that lie apart in the image
   std::int64_t run_;   ///< elements of such a piece
@@ -475,7 +478,7 @@ Refusal refuse(const KernelArgs& args) {
     return "many channels";
   }
   if (conv_kind(args) == ConvKind::backward_input && s.dilation_w != 1) return "dilation";
-  return nullptr;
+  return refuse_epilogue(args);
 }
 
 void run(const KernelArgs& args) {
@@ -491,7 +494,7 @@ void run(const KernelArgs& args) {
 }  // namespace
 
 void register_conv2d_direct() {
-  for (OpId op : {OpId::conv2d, OpId::conv2d_backward_input, OpId::conv2d_backward_weight}) {
+  for (OpId op : kConvolutions) {
     add(op, {"direct tiles", refuse, run});
   }
 }

@@ -134,19 +134,17 @@ void plain_backward(const KernelArgs& args) {
   backward(args, Channels(args.in(0)), PerChannel(args, 3), PerChannel(args, 4));
 }
 
-/// (grad, input, weight, bias, mean, invstd, output)
+/// (grad, input, weight, bias, mean, invstd)
 void relu_backward(const KernelArgs& args) {
   const Channels grad(args.in(0).to(kFloat64, false, true)), x(args.in(1));
-  const Channels output(args.has(6) ? args.in(6) : args.in(1));
   const PerChannel weight(args, 2, 1), bias(args, 3), mean(args, 4), inverse(args, 5);
   for (std::int64_t c = 0; c < x.channels; ++c) {
     for (std::int64_t i = 0; i < x.count; ++i) {
       const double before = (x.at(c, i) - mean[c]) * inverse[c] * weight[c] + bias[c];
-      if ((args.has(6) ? output.at(c, i) : before) <= 0) grad.at(c, i) = 0;
+      if (before <= 0) grad.at(c, i) = 0;
     }
   }
   backward(args, grad, mean, inverse);
-  if (args.has(6)) args.out(3).copy_(grad.tensor());
 }
 
 void affine(const KernelArgs& args, bool relu) {

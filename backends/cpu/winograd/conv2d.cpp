@@ -114,8 +114,14 @@ void run_correlation(const KernelArgs& args, const Correlation& shape) {
   const bool convert = !args.out().is_contiguous(kChannelsLast);
   const Tensor result =
       convert ? new_tensor(args.out().sizes(), kFloat32, kCPU, kChannelsLast) : args.out();
-  correlate(shape, images.impl()->typed<float>(), taps,
-            bias.defined() ? bias.impl()->typed<float>() : nullptr, result.impl()->typed<float>());
+  const ConvEpilogue after(args, kChannelsLast);
+  const winograd::Epilogue epilogue = {
+      .bias = bias.defined() ? bias.impl()->typed<float>() : nullptr,
+      .scale = after.scale(),
+      .shift = after.shift(),
+      .residual = after.residual(),
+      .relu = after.relu()};
+  correlate(shape, images.impl()->typed<float>(), taps, epilogue, result.impl()->typed<float>());
   if (convert) args.out().copy_(result);
 }
 
@@ -143,7 +149,7 @@ void run(const KernelArgs& args) {
 }  // namespace
 
 void register_winograd() {
-  for (OpId op : {OpId::conv2d, OpId::conv2d_backward_input, OpId::conv2d_backward_weight}) {
+  for (OpId op : kConvolutions) {
     add(op, {"Winograd F(4x4,3x3)", refuse_stride_1, run});
     add(op, {"Winograd F(4x4,2x2) at stride 2", refuse_stride_2, run});
   }

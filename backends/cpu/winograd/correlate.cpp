@@ -119,10 +119,20 @@ class TransformedWeights {
   Scratch<float> data_;
 };
 
+/// What part number `part` does of the epilogue: of several that add up, the first adds the bias
+/// and the last does the rest.
+Epilogue epilogue_of(const Correlation& s, std::int64_t part, const Epilogue& all) {
+  if (s.transposed || s.parts() == 1) return all;
+  Epilogue own;
+  if (part + 1 == s.parts()) own = all;
+  own.bias = part == 0 ? all.bias : nullptr;
+  return own;
+}
+
 }  // namespace
 
 void correlate(const Correlation& s, const float* images, const Taps<const float>& taps,
-               const float* bias, float* result) {
+               const Epilogue& epilogue, float* result) {
   const TransformedWeights weights(s, taps);
   const std::int64_t numel = s.n * s.oh * s.ow * s.outputs;
   // Pixels that several parts add to had better stay in the caches.
@@ -152,7 +162,7 @@ void correlate(const Correlation& s, const float* images, const Taps<const float
       }
       // The parts are terms of the same pixels, or transposed give different ones.
       const bool add = i > 0 && !s.transposed;
-      part.filter.output(sums, add ? nullptr : bias, {first, count, output, outputs},
+      part.filter.output(sums, epilogue_of(s, i, epilogue), {first, count, output, outputs},
                          s.results(part, result),
                          add      ? StoreMode::add
                          : stream ? StoreMode::stream

@@ -124,9 +124,9 @@ struct Taps {
   }
 };
 
-/// `bias` may be null.
+/// The epilogue is that of a convolution; the gradient of its input has none.
 void correlate(const Correlation& shape, const float* images, const Taps<const float>& taps,
-               const float* bias, float* result);
+               const Epilogue& epilogue, float* result);
 
 /// The gradient of the weights of correlate() that is not transposed, written densely in the order
 /// of `taps`, whose channels or taps are consecutive.

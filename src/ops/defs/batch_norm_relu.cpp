@@ -13,6 +13,13 @@ void infer(Infer& c) {
   check_residual(c.in(3), c.in(0), "batch_norm_relu");
 }
 
+/// The gradients of input, weight and bias.
+void set_gradients(GradientContext& g, std::tuple<Tensor, Tensor, Tensor> grads) {
+  g.set(0, std::get<0>(std::move(grads)));
+  if (g.needs(1)) g.set(1, std::get<1>(std::move(grads)));
+  if (g.needs(2)) g.set(2, std::get<2>(std::move(grads)));
+}
+
 void gradient(GradientContext& g) {
   const Tensor input = g.input(0), result = g.output(0);
   const Tensor weight = g.has_input(1) ? g.input(1) : Tensor();
@@ -24,13 +31,15 @@ void gradient(GradientContext& g) {
     return composed_batch_norm_gradient(g, grad, input, weight,
                                         g.attrs<batch_norm_relu_attrs>().eps);
   }
-  const Tensor bias = g.has_input(2) ? g.input(2) : Tensor();
-  auto [grad_input, grad_weight, grad_bias, grad_residual] = batch_norm_relu_backward(
-      g.grad(), input, weight, bias, g.output(1), g.output(2), g.has_input(3) ? result : Tensor());
-  g.set(0, std::move(grad_input));
-  if (g.needs(1)) g.set(1, std::move(grad_weight));
-  if (g.needs(2)) g.set(2, std::move(grad_bias));
-  if (g.needs(3)) g.set(3, std::move(grad_residual));
+  if (!g.has_input(3)) {
+    const Tensor bias = g.has_input(2) ? g.input(2) : Tensor();
+    return set_gradients(
+        g, batch_norm_relu_backward(g.grad(), input, weight, bias, g.output(1), g.output(2)));
+  }
+  // The residual's gradient is that before the sum anyway.
+  Tensor grad = relu_backward(g.take_grad(), result);
+  set_gradients(g, batch_norm_backward(grad, input, weight, g.output(1), g.output(2)));
+  if (g.needs(3)) g.set(3, std::move(grad));
 }
 
 }  // namespace

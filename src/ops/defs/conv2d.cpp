@@ -10,16 +10,7 @@ namespace {
 
 void infer(Infer& c) {
   const auto& a = c.attrs<conv2d_attrs>();
-  const Tensor& input = c.in(0);
-  const Tensor& weight = c.in(1);
-  check_conv_dtypes("conv2d", input, "input", weight, "weight");
-  const ConvShape shape = conv_shape("conv2d", input.sizes(), weight.sizes(),
-                                     {a.stride, a.padding, a.dilation, a.groups});
-  check<ShapeError>(!c.has(2) || c.in(2).sizes() == IntList(shape.oc),
-                    "conv2d: bias has size {}, expected [{}], the output channels",
-                    c.has(2) ? c.in(2).sizes() : IntList(), shape.oc);
-  if (c.has(2)) check_conv_dtypes("conv2d", input, "input", c.in(2), "bias");
-  c.out(input.dtype(), shape.output_sizes(), conv_format(input, weight));
+  infer_conv2d(c, "conv2d", {a.stride, a.padding, a.dilation, a.groups});
 }
 
 }  // namespace

@@ -85,4 +85,19 @@ MemoryFormat conv_format(const Tensor& a, const Tensor& b) {
   return is_channels_last(a) || is_channels_last(b) ? kChannelsLast : kContiguous;
 }
 
+ConvShape infer_conv2d(Infer& c, const char* op, const ConvWindow& window) {
+  const Tensor& input = c.in(0);
+  const Tensor& weight = c.in(1);
+  check_conv_dtypes(op, input, "input", weight, "weight");
+  const ConvShape shape = conv_shape(op, input.sizes(), weight.sizes(), window);
+  if (c.has(2)) {
+    check<ShapeError>(c.in(2).sizes() == IntList(shape.oc),
+                      "{}: bias has size {}, expected [{}], the output channels", op,
+                      c.in(2).sizes(), shape.oc);
+    check_conv_dtypes(op, input, "input", c.in(2), "bias");
+  }
+  c.out(input.dtype(), shape.output_sizes(), conv_format(input, weight));
+  return shape;
+}
+
 }  // namespace facula

@@ -3,6 +3,8 @@
 
 #include <facula/tensor.h>
 
+#include "ops/schema/op_def.h"
+
 namespace facula {
 
 /// A convolution of an input [n, c, h, w] with weights [oc, c / groups, kh, kw] to [n, oc, oh, ow].
@@ -35,5 +37,9 @@ void check_conv_dtypes(const char* op, const Tensor& a, const char* a_name, cons
                        const char* b_name);
 /// The layout of a convolution's result, as in PyTorch: channels_last if one of the inputs is.
 MemoryFormat conv_format(const Tensor& a, const Tensor& b);
+
+/// Checks and adds the result of a convolution of inputs 0 (input), 1 (weight) and 2 (bias, maybe
+/// absent).
+ConvShape infer_conv2d(Infer& c, const char* op, const ConvWindow& window);
 
 }  // namespace facula
