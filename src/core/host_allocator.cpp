@@ -2,7 +2,6 @@
 
 #include <malloc.h>
 #include <pthread.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -15,6 +14,7 @@
 #include "base/check.h"
 #include "base/cpu_info.h"
 #include "base/env.h"
+#include "core/pages.h"
 
 namespace facula {
 namespace detail {
@@ -22,9 +22,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kMapThreshold = size_t{1} << 20;  // from here on, blocks are mappings of their own
-constexpr size_t kHugeThreshold = size_t{4} << 20;  // and from here on, backed by huge pages
-constexpr size_t kHugePage = size_t{2} << 20;
-constexpr int kMaxSizeBits = 47;  // user space of x86-64
+constexpr int kMaxSizeBits = 47;                   // user space of x86-64
 constexpr size_t kMaxBytes = size_t{1} << kMaxSizeBits;
 constexpr int kFirstBits = 12;  // the first class begins above 4096 bytes
 constexpr int kClasses = (kMaxSizeBits - kFirstBits) * 8;
@@ -33,6 +31,11 @@ struct SizeClass {
   int index;
   size_t bytes;
 };
+
+size_t class_bytes(int index) {
+  const int power = index / 8 + kFirstBits, step = index % 8;
+  return (size_t{1} << power) + (static_cast<size_t>(step + 1) << (power - (power < 20 ? 2 : 3)));
+}
 
 /// Four classes per power of two, and eight from 1 MiB on, where a step is more memory than a class
 /// costs. So a block is at most 25 % or 12.5 % larger than the request. `bytes` in (4096,
@@ -52,26 +55,8 @@ std::string human(int64_t bytes) {
   return fmt::format("{} bytes", bytes);
 }
 
-/// A mapping aligned to huge pages: mapped with slack, which is returned at both ends.
-void* map_huge(size_t bytes) {
-  const size_t mapped_bytes = bytes + kHugePage;
-  void* mapped =
-      mmap(nullptr, mapped_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (mapped == MAP_FAILED) return nullptr;
-  auto* begin = static_cast<std::byte*>(mapped);
-  const size_t head = -reinterpret_cast<uintptr_t>(begin) & (kHugePage - 1);
-  if (head != 0) munmap(begin, head);
-  if (head != kHugePage) munmap(begin + head + bytes, kHugePage - head);
-  // First touch by huge pages is ten times cheaper. Refusal (no such kernel option) does no harm.
-  madvise(begin + head, bytes, MADV_HUGEPAGE);
-  return begin + head;
-}
-
 void* system_allocate(size_t bytes) {
-  if (bytes < kMapThreshold) return std::aligned_alloc(kAlignment, bytes);
-  if (bytes >= kHugeThreshold) return map_huge(bytes);
-  void* block = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  return block == MAP_FAILED ? nullptr : block;
+  return bytes < kMapThreshold ? std::aligned_alloc(kAlignment, bytes) : map_pages(bytes);
 }
 
 void system_free(void* block, size_t bytes) {
@@ -79,7 +64,7 @@ void system_free(void* block, size_t bytes) {
   if (bytes < kMapThreshold) {
     std::free(block);
   } else {
-    munmap(block, bytes);
+    unmap_pages(block, bytes);
   }
 }
 
@@ -107,11 +92,8 @@ class HostAllocator {
     if (request > kMaxBytes) fail_out_of_memory(request);
     const SizeClass size_class = size_class_of(request);
     std::vector<CachedBlock>& cache = caches_[size_class.index];
-    void* block = nullptr;
-    if (!cache.empty()) {
-      block = cache.back().memory;
-      cache.pop_back();
-      cached_ -= static_cast<int64_t>(size_class.bytes);
+    void* block = cache.empty() ? rearrange(size_class) : take(cache);
+    if (block) {
       ++stats_.cache_hits;
     } else {
       block = obtain(size_class.bytes, request);
@@ -125,17 +107,9 @@ class HostAllocator {
 
   void free(void* block, size_t request) noexcept {
     const SizeClass size_class = size_class_of(request);
-    poison(block, size_class.bytes);
     const std::lock_guard lock(mutex_);
     stats_.allocated_bytes -= static_cast<int64_t>(size_class.bytes);
-    try {
-      caches_[size_class.index].push_back({block, ++clock_, size_class.bytes});
-    } catch (const std::bad_alloc&) {
-      system_free(block, size_class.bytes);
-      stats_.reserved_bytes -= static_cast<int64_t>(size_class.bytes);
-      return;
-    }
-    cached_ += static_cast<int64_t>(size_class.bytes);
+    keep(static_cast<std::byte*>(block), size_class);
   }
 
   void* allocate_slab() {
@@ -213,6 +187,94 @@ class HostAllocator {
           small_blocks_after_fork_in_child();
           instance().mutex_.unlock();
         });
+  }
+
+  void* take(std::vector<CachedBlock>& cache) noexcept {
+    const CachedBlock block = cache.back();
+    cache.pop_back();
+    cached_ -= static_cast<int64_t>(block.bytes);
+    return block.memory;
+  }
+
+  void keep(std::byte* block, SizeClass size_class) noexcept {
+    poison(block, size_class.bytes);
+    try {
+      caches_[size_class.index].push_back({block, ++clock_, size_class.bytes});
+    } catch (const std::bad_alloc&) {
+      system_free(block, size_class.bytes);
+      stats_.reserved_bytes -= static_cast<int64_t>(size_class.bytes);
+      return;
+    }
+    cached_ += static_cast<int64_t>(size_class.bytes);
+  }
+
+  /// Keeps whole huge pages as blocks of the largest classes that they fill.
+  void keep_pages(std::byte* begin, size_t bytes) noexcept {
+    while (bytes > 0) {
+      SizeClass size_class = size_class_of(bytes);
+      while (size_class.bytes > bytes || size_class.bytes % kHugePage != 0) {
+        --size_class.index;
+        size_class.bytes = class_bytes(size_class.index);
+      }
+      keep(begin, size_class);
+      begin += size_class.bytes;
+      bytes -= size_class.bytes;
+    }
+  }
+
+  /// A block made of cached ones of other sizes, so that tensors of many shapes need no more memory
+  /// than the most they fill at one time. Null if there are none.
+  void* rearrange(SizeClass wanted) {
+    if (wanted.bytes < kHugeThreshold || wanted.bytes % kHugePage != 0) return nullptr;
+    void* block = cut(wanted);
+    return block ? block : join(wanted.bytes);
+  }
+
+  /// The front of the smallest larger block.
+  void* cut(SizeClass wanted) {
+    for (int index = wanted.index + 1; index < kClasses; ++index) {
+      std::vector<CachedBlock>& cache = caches_[index];
+      if (cache.empty() || !movable(cache.back().memory, cache.back().bytes)) continue;
+      const size_t rest = cache.back().bytes - wanted.bytes;
+      auto* block = static_cast<std::byte*>(take(cache));
+      keep_pages(block + wanted.bytes, rest);
+      return block;
+    }
+    return nullptr;
+  }
+
+  /// Smaller blocks, largest first, moved to consecutive addresses.
+  void* join(size_t bytes) {
+    size_t available = 0;
+    for (const std::vector<CachedBlock>& cache : caches_) {
+      for (const CachedBlock& block : cache) {
+        available += movable(block.memory, block.bytes) ? block.bytes : 0;
+      }
+    }
+    if (available < bytes) return nullptr;
+    auto* to = static_cast<std::byte*>(reserve_addresses(bytes));
+    size_t filled = 0;
+    for (int index = kClasses - 1; to && index >= 0 && filled < bytes; --index) {
+      std::vector<CachedBlock>& cache = caches_[index];
+      while (filled < bytes && !cache.empty() && movable(cache.back().memory, cache.back().bytes)) {
+        const size_t size = cache.back().bytes, part = std::min(size, bytes - filled);
+        auto* from = static_cast<std::byte*>(take(cache));
+        unpoison(from, size);
+        const size_t moved = move_pages(from, part, to + filled);
+        keep_pages(from + moved, size - moved);
+        filled += moved;
+        if (moved < part) return give_up_joining(to, filled, bytes);
+      }
+    }
+    if (to && filled < bytes) return give_up_joining(to, filled, bytes);
+    if (to) poison(to, bytes);
+    return to;
+  }
+
+  void* give_up_joining(std::byte* to, size_t filled, size_t bytes) noexcept {
+    keep_pages(to, filled);
+    unmap_pages(to + filled, bytes - filled);
+    return nullptr;
   }
 
   /// A new block from the system within the cap, for which cached blocks are given up.

@@ -100,20 +100,21 @@ TEST_F(HostAllocator, PeaksFollowAndReset) {
 }
 
 TEST_F(HostAllocator, CapReleasesLeastRecentlyUsedFirst) {
-  void* blocks[3] = {host_allocate(4 * kMiB), host_allocate(6 * kMiB), host_allocate(10 * kMiB)};
-  host_free(blocks[1], 6 * kMiB);  // oldest
-  host_free(blocks[2], 10 * kMiB);
-  host_free(blocks[0], 4 * kMiB);
+  // Odd sizes are neither cut nor joined.
+  void* blocks[3] = {host_allocate(5 * kMiB), host_allocate(7 * kMiB), host_allocate(11 * kMiB)};
+  host_free(blocks[1], 7 * kMiB);  // oldest
+  host_free(blocks[2], 11 * kMiB);
+  host_free(blocks[0], 5 * kMiB);
   set_host_memory_cap(cpu::memory_reserved() + static_cast<int64_t>(2 * kMiB));
-  void* large = host_allocate(8 * kMiB);  // needs 6 MiB back
+  void* large = host_allocate(9 * kMiB);  // needs 7 MiB back
   const int64_t hits = cpu::memory_stats().cache_hits;
-  void* a = host_allocate(10 * kMiB);
-  void* b = host_allocate(4 * kMiB);
+  void* a = host_allocate(11 * kMiB);
+  void* b = host_allocate(5 * kMiB);
   EXPECT_EQ(cpu::memory_stats().cache_hits, hits + 2) << "the younger blocks stayed";
   EXPECT_EQ(cpu::memory_reserved(), host_memory_cap());
-  host_free(a, 10 * kMiB);
-  host_free(b, 4 * kMiB);
-  host_free(large, 8 * kMiB);
+  host_free(a, 11 * kMiB);
+  host_free(b, 5 * kMiB);
+  host_free(large, 9 * kMiB);
 }
 
 TEST_F(HostAllocator, OutOfMemoryTellsTheFiguresAndTheRemedy) {
@@ -172,6 +173,52 @@ TEST_F(HostAllocator, SteadyStateHasNoPageFaults) {
   for (int i = 0; i < 20; ++i) step();
   // 13 MiB a step are 3300 pages; the few left over are the test program's own.
   EXPECT_LT(page_faults() - before, 60);
+}
+
+struct Request {
+  size_t bytes;
+  void* block;
+};
+
+/// Allocates and fills blocks of these sizes.
+std::vector<Request> allocate_all(std::initializer_list<size_t> sizes) {
+  std::vector<Request> requests;
+  for (size_t bytes : sizes) {
+    requests.push_back({bytes, host_allocate(bytes)});
+    std::memset(requests.back().block, static_cast<int>(requests.size()), bytes);
+  }
+  return requests;
+}
+
+/// Checks that no block has overwritten another.
+void free_all(const std::vector<Request>& requests) {
+  int value = 0;
+  for (const Request& request : requests) {
+    ++value;
+    const auto* bytes = static_cast<const unsigned char*>(request.block);
+    for (size_t i = 0; i < request.bytes; i += 4093) ASSERT_EQ(bytes[i], value) << i;
+    host_free(request.block, request.bytes);
+  }
+}
+
+TEST_F(HostAllocator, BlocksAreCutAndJoined) {
+  free_all(allocate_all({16 * kMiB, 8 * kMiB, 16 * kMiB, 4 * kMiB, 20 * kMiB}));
+  const int64_t reserved = cpu::memory_reserved();
+  EXPECT_LT(reserved, static_cast<int64_t>(65 * kMiB));
+  rusage before{}, after{};
+  getrusage(RUSAGE_SELF, &before);
+  for (int round = 0; round < 3; ++round) {
+    free_all(allocate_all({64 * kMiB}));
+    free_all(allocate_all({32 * kMiB, 32 * kMiB}));
+    free_all(allocate_all({12 * kMiB, 22 * kMiB, 6 * kMiB, 24 * kMiB}));
+    free_all(allocate_all({20 * kMiB, 44 * kMiB}));
+    free_all(allocate_all({4 * kMiB, 16 * kMiB, 20 * kMiB, 16 * kMiB, 8 * kMiB}));
+  }
+  getrusage(RUSAGE_SELF, &after);
+  EXPECT_EQ(cpu::memory_reserved(), reserved);
+  EXPECT_LT(after.ru_minflt - before.ru_minflt, 200) << "pages move with their contents";
+  cpu::empty_cache();
+  EXPECT_LT(cpu::memory_reserved(), static_cast<int64_t>(kMiB));
 }
 
 TEST_F(HostAllocator, ThreadsShareTheCache) {
