@@ -19,6 +19,7 @@ void fill_slots(Node& node, const Call& call, std::span<const Tensor> outputs,
   for (const Save& entry : call.op.def.saves) {
     const std::size_t slot = next++;
     if (!(entry.when & needed)) continue;
+    if (entry.given >= 0 && !call.has(static_cast<std::size_t>(entry.given))) continue;
     switch (entry.kind) {
       case Save::Kind::input:
         if (call.has(entry.index)) save(node, slot, call.in(entry.index));

@@ -1,6 +1,7 @@
 #include "autograd/saved.h"
 
 #include "autograd/checkpoint.h"
+#include "autograd/recipe.h"
 #include "base/check.h"
 #include "runtime/mode.h"
 
@@ -27,7 +28,10 @@ void save(Node& node, std::size_t slot, const Tensor& tensor) {
     node.slots()[slot].tensor = shape.leak();
     return;
   }
-  node.slots()[slot] = {Tensor(tensor).leak(), version_of(impl)};
+  Tensor kept = recipe(node, tensor);
+  if (!kept.defined()) kept = tensor;
+  const std::uint32_t version = version_of(*kept.impl());
+  node.slots()[slot] = {kept.leak(), version};
 }
 
 void save_output(Node& node, std::size_t slot, const Tensor& output) {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include <facula/autograd.h>
+#include <facula/memory.h>
 #include <facula/nn.h>
 #include <facula/ops.h>
 
@@ -355,6 +356,55 @@ TEST(Deferral, ConvolutionsAreComputedOnce) {
   });
   block.eval();
   block(images());
+}
+
+/// Normalized values between two convolutions.
+Tensor bottleneck(const Block& b, const Tensor& x) { return b.shortcut(relu(b.bn(b.conv(x)))); }
+
+TEST(Deferral, NormalizedValuesAreNotKeptForConvolutions) {
+  const Tensor x = images();
+  auto kept = [&](const Block::Forward& forward) {
+    const Block block(forward);
+    const std::int64_t before = cpu::memory_allocated();
+    const Tensor y = block(x);
+    return cpu::memory_allocated() - before;
+  };
+  const std::int64_t less =
+      kept([](auto& b, auto& in) { return b.shortcut(relu(seen(b.bn(b.conv(in))))); }) -
+      kept(bottleneck);
+  EXPECT_GE(less, x.nbytes() * 9 / 10);
+}
+
+TEST(Deferral, NormalizedValuesComeBackForBackward) {
+  Block block(bottleneck),
+      other([](auto&b, auto&in) { return b.shortcut(seen(relu(seen(b.bn(b.conv(in)))))); });
+  const Tensor x = images().requires_grad_(), same = images().requires_grad_();
+  const Tensor loss = sum(block(x) * images(7)), expected = sum(other(same) * images(7));
+  loss.backward({}, true);
+  loss.backward();
+  expected.backward({}, true);
+  expected.backward();
+  expect_close({x.grad(), block.conv.weight.grad(), block.shortcut.weight.grad()},
+               {same.grad(), other.conv.weight.grad(), other.shortcut.weight.grad()});
+  // Through the gradient of the weights, which is a function of the values.
+  auto second = [](const Block& b, const Tensor& input) {
+    const Tensor y = sum(b(input) * images(7));
+    const Tensor once = autograd::grad({y}, {b.shortcut.weight}, {.create_graph = true})[0];
+    return autograd::grad({sum(once * once)}, {input})[0];
+  };
+  expect_close({second(block, x)}, {second(other, same)});
+}
+
+TEST(Deferral, NormalizedValuesComeBackAsTheyWere) {
+  const Block block(bottleneck), unchanged(bottleneck);
+  const Tensor x = images();
+  auto gradient = [&](const Block& b, bool change) {
+    const Tensor loss = sum(b(x) * images(7));
+    const NoGradGuard no_grad;
+    if (change) b.bn.weight.mul_(3);
+    return autograd::grad({loss}, {b.shortcut.weight})[0];
+  };
+  expect_equal(gradient(block, true), gradient(unchanged, false));
 }
 
 TEST(Deferral, WeightsMayChangeWhileAConvolutionWaits) {

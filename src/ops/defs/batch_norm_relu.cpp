@@ -21,25 +21,29 @@ void set_gradients(GradientContext& g, std::tuple<Tensor, Tensor, Tensor> grads)
 }
 
 void gradient(GradientContext& g) {
-  const Tensor input = g.input(0), result = g.output(0);
+  const Tensor input = g.input(0);
   const Tensor weight = g.has_input(1) ? g.input(1) : Tensor();
+  const Tensor bias = g.has_input(2) ? g.input(2) : Tensor();
+  const bool residual = g.has_input(3);
   const bool only_result = g.grad(0).defined() && !g.grad(1).defined() && !g.grad(2).defined();
-  if (g.higher_order() || !only_result) {
-    Tensor grad = g.grad(0);
-    if (grad.defined()) grad = relu_backward(grad, result);
-    if (g.needs(3) && grad.defined()) g.set(3, grad);
-    return composed_batch_norm_gradient(g, grad, input, weight,
-                                        g.attrs<batch_norm_relu_attrs>().eps);
-  }
-  if (!g.has_input(3)) {
-    const Tensor bias = g.has_input(2) ? g.input(2) : Tensor();
+  if (only_result && !residual && !g.higher_order()) {
     return set_gradients(
         g, batch_norm_relu_backward(g.grad(), input, weight, bias, g.output(1), g.output(2)));
   }
-  // The residual's gradient is that before the sum anyway.
-  Tensor grad = relu_backward(g.take_grad(), result);
+  Tensor grad = g.take_grad();
+  if (grad.defined()) {
+    const Tensor result =
+        residual
+            ? g.output(0)
+            : batch_norm_apply(input, g.output(1), g.output(2), weight, bias, {}, true).detach();
+    grad = relu_backward(grad, result);
+    if (g.needs(3)) g.set(3, grad);
+  }
+  if (g.higher_order() || !only_result) {
+    return composed_batch_norm_gradient(g, grad, input, weight,
+                                        g.attrs<batch_norm_relu_attrs>().eps);
+  }
   set_gradients(g, batch_norm_backward(grad, input, weight, g.output(1), g.output(2)));
-  if (g.needs(3)) g.set(3, std::move(grad));
 }
 
 }  // namespace
@@ -54,7 +58,8 @@ OpDef define_batch_norm_relu() {
           "1/sqrt(variance + eps) [C].  self, residual: [N, C, ...].",
       .infer = infer,
       .gradient = gradient,
-      .saves = {input(0), input(1), input(2), shape_of(3), output(0), output(1), output(2)},
+      .saves = {input(0), input(1), input(2), shape_of(3), output(0).with_input(3), output(1),
+                output(2)},
       .autocast = Autocast::full,
       .determinism = Determinism::deterministic,
       .random = RandomEffect::none,

@@ -143,9 +143,15 @@ struct Save {
   std::uint8_t index;
   /// Kept only if one of these inputs needs a gradient (bit i: input i).
   std::uint32_t when = ~0u;
+  /// Kept only if the call has this input, unless negative.
+  std::int8_t given = -1;
 
   /// Keep only if the gradient of input `i` is wanted.
-  constexpr Save for_grad_of(int i) const { return {kind, index, 1u << i}; }
+  constexpr Save for_grad_of(int i) const { return {kind, index, 1u << i, given}; }
+  /// Keep only if the call has input `i`.
+  constexpr Save with_input(int i) const {
+    return {kind, index, when, static_cast<std::int8_t>(i)};
+  }
 };
 
 constexpr Save input(int i) { return {Save::Kind::input, static_cast<std::uint8_t>(i)}; }

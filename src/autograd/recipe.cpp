@@ -1,0 +1,55 @@
+#include "autograd/recipe.h"
+
+#include "autograd/saved.h"
+#include "ops/attrs/batch_norm_apply.h"
+#include "runtime/deferred.h"
+
+namespace facula::autograd {
+namespace {
+
+/// Smaller tensors are kept: they cost little.
+constexpr std::int64_t kFewestElements = 1 << 15;
+
+/// A tensor that the node keeps, or nothing if the op was called without it.
+Tensor kept(Node& node, std::int8_t slot) {
+  const SavedTensor& saved = node.slots()[slot];
+  return saved.tensor ? unpack(node, saved, "input", 0).detach() : Tensor();
+}
+
+/// True if all that the node keeps is there and as it was.
+bool intact(Node& node) {
+  if (node.released) return false;
+  for (int i = 0; i < node.saved; ++i) {
+    const SavedTensor& saved = node.slots()[i];
+    if (!saved.tensor) continue;
+    if (!saved.tensor->storage || saved.tensor->storage->version != saved.version) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+Tensor recipe(const Node& consumer, const Tensor& input) {
+  const TensorImpl& impl = *input.impl();
+  Node* maker = impl.node;
+  // The gradient of a convolution's weights takes many times as long as normalizing once more.
+  if (!consumer.op || consumer.op->id != OpId::conv2d) return {};
+  if (!maker || !maker->op || maker->op->id != OpId::batch_norm_relu) return {};
+  if (impl.output_index != 0 || impl.numel < kFewestElements) return {};
+  if (!impl.storage || impl.storage->version != 0) return {};
+  const Op& op = *maker->op;
+  // With a residual, which is not kept, the node keeps the result itself.
+  if (maker->slots()[op.output_slot[0]].tensor || !intact(*maker)) return {};
+  runtime::KeptCall normalize(OpId::batch_norm_apply,
+                              {kept(*maker, op.input_slot[0]), kept(*maker, op.output_slot[1]),
+                               kept(*maker, op.output_slot[2]), kept(*maker, op.input_slot[1]),
+                               kept(*maker, op.input_slot[2]), Tensor()},
+                              ops::batch_norm_apply_attrs{.relu = true});
+  Tensor result =
+      runtime::defer(impl.size_list(), impl.stride_list(), impl.dtype, {std::move(normalize)});
+  // For higher derivatives.
+  set_history(result, maker, 0);
+  return result;
+}
+
+}  // namespace facula::autograd
