@@ -109,6 +109,7 @@ TEST(Depthwise, LargeResultsAreLikeSmallOnes) {
 
 TEST(Depthwise, ComesBeforeTheLibrary) {
   for (OpId op : {OpId::conv2d, OpId::conv2d_backward_input, OpId::conv2d_backward_weight}) {
+    ensure_initialized();
     const auto& list = implementations(op, DeviceType::cpu);
     const auto place = [&](std::string_view name) {
       return std::find_if(list.begin(), list.end(),

@@ -20,10 +20,24 @@ template <bool Whole>
   Whole ? X::store(p, value) : X::store(p, value, lanes);
 }
 
-/// Pixels whose results are summed up at the same time.
-constexpr int kMostPixels = 8;
+/// Asks for an element, which may lie beyond the end of the tensor, in the second-level cache.
+template <bool Write>
+[[gnu::always_inline]] inline void fetch(const float* from, std::int64_t offset) {
+  const auto address =
+      reinterpret_cast<std::uintptr_t>(from) + static_cast<std::uintptr_t>(offset) * 4;
+  __builtin_prefetch(reinterpret_cast<const void*>(address), Write, 2);
+}
 
-/// Addresses of up to kMostPixels neighbouring pixels from few registers.
+[[gnu::always_inline]] inline void fetch(const float* image, std::int64_t at,
+                                         const DepthwiseAhead& ahead) {
+  for (std::int64_t i = 0; i < ahead.lines; ++i) {
+    for (std::int64_t j = 0; j < ahead.pixels; ++j) {
+      fetch<false>(image, at + ahead.distance + i * ahead.line + j * ahead.pixel);
+    }
+  }
+}
+
+/// Addresses of up to 8 neighbouring pixels from few registers.
 struct PixelStep {
   std::int64_t one, three;  // bytes
 
@@ -40,18 +54,23 @@ struct PixelStep {
   }
 };
 
-template <int P, bool Whole>
+/// The results of P pixels in one vector of channels. R rows and K columns of taps, if they are
+/// known, make straight code; 0 stands for any number.
+template <int R, int K, int P, bool Whole>
 [[gnu::always_inline]] inline void store_vector(const DepthwiseLine& line, const PixelStep& step,
                                                 std::int64_t pixel, std::int64_t c, int lanes) {
   Raw sums[P];
   const Raw start = line.bias ? load<Whole>(line.bias + c, lanes) : X::zero();
 #pragma GCC unroll 8
   for (int p = 0; p < P; ++p) sums[p] = start;
+  const std::int64_t rows = R ? R : line.rows.count, columns = K ? K : line.columns.count;
   const std::int64_t at = line.shift + pixel * line.step + c;
-  for (std::int64_t i = 0; i < line.rows.count; ++i) {
+#pragma GCC unroll 3
+  for (std::int64_t i = 0; i < rows; ++i) {
     const std::int64_t row = at + line.rows.offsets[i];
     const float* weights = line.weights + line.rows.weights[i] + c;
-    for (std::int64_t j = 0; j < line.columns.count; ++j) {
+#pragma GCC unroll 3
+    for (std::int64_t j = 0; j < columns; ++j) {
       const float* first = line.input + (row + line.columns.offsets[j]);
       const float* fours[2] = {first, first + (P > 4 ? 4 * line.step : 0)};
       const Raw weight = load<Whole>(weights + line.columns.weights[j], lanes);
@@ -62,6 +81,11 @@ template <int P, bool Whole>
     }
   }
   float* out = line.out + pixel * line.out_step + c;
+  for (int p = 0; p < P; ++p) fetch(line.input, at + p * line.step, line.ahead);
+  if (line.out_ahead) {
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) fetch<true>(out + p * line.out_step, line.out_ahead);
+  }
   if (Whole && line.stream) {
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) X::stream(out + p * line.out_step, sums[p]);
@@ -71,29 +95,41 @@ template <int P, bool Whole>
   }
 }
 
-template <int P>
-void store_pixels(int pixels, const DepthwiseLine& line, std::int64_t pixel) {
-  if constexpr (P > 1) {
-    if (pixels < P) return store_pixels<P - 1>(pixels, line, pixel);
-  }
+template <int R, int K, int P>
+void store_pixels(const DepthwiseLine& given, std::int64_t pixel) {
+  const DepthwiseLine line = given;  // or stores might change it
   const PixelStep step(line.step);
   std::int64_t c = 0;
   for (; c + kWidth <= line.channels; c += kWidth) {
-    store_vector<P, true>(line, step, pixel, c, kWidth);
+    store_vector<R, K, P, true>(line, step, pixel, c, kWidth);
   }
   if (c < line.channels) {
-    store_vector<P, false>(line, step, pixel, c, static_cast<int>(line.channels - c));
+    store_vector<0, 0, P, false>(line, step, pixel, c, static_cast<int>(line.channels - c));
   }
 }
 
-/// Groups of equal size, as far as possible: a small last one would wait for its own sums.
+template <int R, int K>
+void store_taps(const DepthwiseLine& line) {
+  std::int64_t pixel = 0;
+  for (; pixel + 8 <= line.pixels; pixel += 8) store_pixels<R, K, 8>(line, pixel);
+  // Images are often a power of two wide, less one pixel at each border.
+  for (; pixel + 6 <= line.pixels; pixel += 6) store_pixels<R, K, 6>(line, pixel);
+  for (; pixel + 3 <= line.pixels; pixel += 3) store_pixels<R, K, 3>(line, pixel);
+  for (; pixel + 2 <= line.pixels; pixel += 2) store_pixels<R, K, 2>(line, pixel);
+  for (; pixel < line.pixels; ++pixel) store_pixels<R, K, 1>(line, pixel);
+}
+
 void store_line(const DepthwiseLine& line) {
-  std::int64_t groups = (line.pixels + kMostPixels - 1) / kMostPixels;
-  for (std::int64_t pixel = 0; groups > 0; --groups) {
-    const auto count = static_cast<int>((line.pixels - pixel + groups - 1) / groups);
-    store_pixels<kMostPixels>(count, line, pixel);
-    pixel += count;
-  }
+  using Store = void (*)(const DepthwiseLine&);
+  constexpr Store kTaps[kDepthwiseBlock][kDepthwiseBlock] = {
+      {store_taps<1, 1>, store_taps<1, 2>, store_taps<1, 3>},
+      {store_taps<2, 1>, store_taps<2, 2>, store_taps<2, 3>},
+      {store_taps<3, 1>, store_taps<3, 2>, store_taps<3, 3>},
+  };
+  const std::int64_t rows = line.rows.count, columns = line.columns.count;
+  const bool known =
+      rows > 0 && rows <= kDepthwiseBlock && columns > 0 && columns <= kDepthwiseBlock;
+  (known ? kTaps[rows - 1][columns - 1] : store_taps<0, 0>)(line);
 }
 
 /// The sums of R x K taps in V vectors of channels.
@@ -108,7 +144,8 @@ template <int R, int K, int V, bool Whole>
       for (int v = 0; v < V; ++v) sums[i][j][v] = X::zero();
     }
   }
-  const std::int64_t line = s.width * s.pixel_step, step = s.column_stride * s.pixel_step;
+  const std::int64_t line = s.width * s.pixel_step;
+  const std::int64_t step = s.column_stride * s.pixel_step;
   const std::int64_t tap_step = s.column_dilation * s.pixel_step;
   for (std::int64_t y = 0; y < s.lines; ++y) {
     const float* rows[R];
@@ -117,7 +154,7 @@ template <int R, int K, int V, bool Whole>
       const std::int64_t row = s.first_row + y * s.row_stride + i * s.row_dilation;
       rows[i] = (row >= 0 && row < s.height ? s.image + row * line : s.zeros) + c;
     }
-    const float* grads = s.grad + y * s.pixels * s.pixel_step + c;
+    const float* grads = s.grad + y * s.grad_line + c;
     const auto add = [&](const float* grad, std::int64_t at, int j) __attribute__((always_inline)) {
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) {
@@ -128,8 +165,18 @@ template <int R, int K, int V, bool Whole>
         }
       }
     };
+    const std::int64_t place =
+        (s.first_row + y * s.row_stride) * line + s.first_column * s.pixel_step + c;
+    const auto fetch_ahead = [&](std::int64_t p) __attribute__((always_inline)) {
+      if (!s.ahead.lines) return;
+      for (int v = 0; v < V; ++v) {
+        fetch<false>(grads + p * s.pixel_step + v * kWidth, s.grad_ahead);
+        fetch(s.image, place + p * step + v * kWidth, s.ahead);
+      }
+    };
     const auto add_outer = [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t p = begin; p < end; ++p) {
+        fetch_ahead(p);
         const std::int64_t first = s.first_column + p * s.column_stride;
 #pragma GCC unroll 3
         for (int j = 0; j < K; ++j) {
@@ -143,6 +190,7 @@ template <int R, int K, int V, bool Whole>
     std::int64_t at = (s.first_column + s.inner_begin * s.column_stride) * s.pixel_step;
     const float* grad = grads + s.inner_begin * s.pixel_step;
     for (std::int64_t p = s.inner_begin; p < s.inner_end; ++p) {
+      fetch_ahead(p);
 #pragma GCC unroll 3
       for (int j = 0; j < K; ++j) add(grad, at + j * tap_step, j);
       at += step;

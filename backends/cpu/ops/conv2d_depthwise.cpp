@@ -23,13 +23,10 @@ constexpr std::int64_t kSliceWork = 256 << 10;
 constexpr std::int64_t kMostSlices = 64;
 /// Partial sums of a weight gradient.
 constexpr std::int64_t kMostParts = 16;
-/// Bytes of the lines and weights that a line of results is computed from. More would not stay in
-/// the first-level cache, so that the channels are cut; but pieces of fewer channels would waste
-/// the memory's bandwidth.
-constexpr std::int64_t kBlockBytes = 24 << 10;
-constexpr std::int64_t kFewestChannels = 64;
-/// Pixels of a line or several whose products are summed up without going through memory.
-constexpr std::int64_t kBandPixels = 64;
+/// Bytes of weights that stay in the first-level cache.
+constexpr std::int64_t kWeightBytes = 16 << 10;
+/// Pixels whose products are summed up in registers.
+constexpr std::int64_t kPatchPixels = 32;
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -89,6 +86,7 @@ class Axis {
             transposed ? first + w.padding - tap * w.dilation : tap * w.dilation - w.padding;
         if (shift % classes != 0) continue;
         shifts[used - begin] = shift / classes;
+        reach = std::max(reach, shift / classes + 1);
         offsets_[used] = shift / classes * units.image;
         weights_[used++] = tap * units.weights;
       }
@@ -101,6 +99,7 @@ class Axis {
   const Segment& at(std::int64_t position) const { return segments_[segment_of_[position]]; }
 
   std::int64_t input_step;  ///< from one position of a segment to the next
+  std::int64_t reach = 0;   ///< the first position beyond all taps of position 0
 
  private:
   struct Positions {
@@ -182,8 +181,7 @@ class Correlation {
   static constexpr std::int64_t kLineElements = kLineBytes / kElementBytes;
 
   std::int64_t channels_of_block(const ConvShape& s) const {
-    const std::int64_t bytes_per_channel = (s.kh * width_ + s.kh * s.kw) * kElementBytes;
-    const std::int64_t most = std::max(kFewestChannels, kBlockBytes / bytes_per_channel);
+    const std::int64_t most = std::max(kLineElements, kWeightBytes / (s.kh * s.kw * kElementBytes));
     const std::int64_t blocks = ceil_div(s.c, most);
     return ceil_div(ceil_div(s.c, blocks), kLineElements) * kLineElements;
   }
@@ -194,6 +192,10 @@ class Correlation {
       DepthwiseLine line = image;
       line.channels = std::min(block_, channels_ - c);
       line.step = columns_.input_step * channels_;
+      // What the next line meets for the first time.
+      line.ahead = {rows_.reach * width_ * channels_, rows_.input_step, width_ * channels_,
+                    columns_.input_step, channels_};
+      line.out_ahead = image.stream ? 0 : out_width_ * channels_;
       line.input += c;
       line.weights += c;
       if (line.bias) line.bias += c;
@@ -245,11 +247,13 @@ class WeightSums {
   /// Lines count through the images.
   void run(std::int64_t begin, std::int64_t end, float* sums) const {
     std::fill_n(sums, numel(), 0.0f);
-    const std::int64_t band = std::max<std::int64_t>(1, kBandPixels / s.ow);
+    const std::int64_t band = std::max<std::int64_t>(1, kPatchPixels / s.ow);
     for (std::int64_t line = begin; line < end;) {
       const std::int64_t y = line % s.oh;
       const std::int64_t count = std::min({band, s.oh - y, end - line});
-      add_band(line / s.oh, y, count, sums);
+      for (std::int64_t x = 0; x < s.ow; x += kPatchPixels) {
+        add_patch({line / s.oh, y, x, count, std::min(kPatchPixels, s.ow - x)}, sums);
+      }
       line += count;
     }
   }
@@ -264,36 +268,46 @@ class WeightSums {
   }
 
  private:
-  void add_band(std::int64_t n, std::int64_t y, std::int64_t lines, float* sums) const {
-    DepthwiseSums band = {.channels = s.c,
-                          .grad = grad_ + (n * s.oh + y) * s.ow * s.c,
-                          .lines = lines,
-                          .pixels = s.ow,
-                          .pixel_step = s.c,
-                          .image = images_ + n * s.h * s.w * s.c,
-                          .zeros = zeros_.data(),
-                          .height = s.h,
-                          .width = s.w,
-                          .row_stride = s.stride_h,
-                          .row_dilation = s.dilation_h,
-                          .column_stride = s.stride_w,
-                          .column_dilation = s.dilation_w,
-                          .sums_row_step = s.kw * s.c,
-                          .sums_column_step = s.c};
-    for (std::int64_t i = 0; i < s.kh; i += band.rows) {
-      band.rows = std::min(kDepthwiseBlock, s.kh - i);
-      band.first_row = y * s.stride_h - s.pad_h + i * s.dilation_h;
-      for (std::int64_t j = 0; j < s.kw; j += band.columns) {
-        band.columns = std::min(kDepthwiseBlock, s.kw - j);
-        band.first_column = j * s.dilation_w - s.pad_w;
-        const std::int64_t reach = (band.columns - 1) * s.dilation_w;
-        const std::int64_t before = std::max<std::int64_t>(0, -band.first_column);
-        const std::int64_t room = s.w - reach - band.first_column;
-        band.inner_begin = std::min(ceil_div(before, s.stride_w), s.ow);
-        band.inner_end =
-            std::clamp(room > 0 ? ceil_div(room, s.stride_w) : 0, band.inner_begin, s.ow);
-        band.sums = sums + (i * s.kw + j) * s.c;
-        depthwise_kernels().add_products(band);
+  /// Pixels of the gradient of an image.
+  struct Patch {
+    std::int64_t image, y, x, lines, pixels;
+  };
+
+  void add_patch(const Patch& p, float* sums) const {
+    DepthwiseSums block = {.channels = s.c,
+                           .grad = grad_ + ((p.image * s.oh + p.y) * s.ow + p.x) * s.c,
+                           .grad_line = s.ow * s.c,
+                           .lines = p.lines,
+                           .pixels = p.pixels,
+                           .pixel_step = s.c,
+                           .image = images_ + p.image * s.h * s.w * s.c,
+                           .zeros = zeros_.data(),
+                           .height = s.h,
+                           .width = s.w,
+                           .row_stride = s.stride_h,
+                           .row_dilation = s.dilation_h,
+                           .column_stride = s.stride_w,
+                           .column_dilation = s.dilation_w,
+                           .sums_row_step = s.kw * s.c,
+                           .sums_column_step = s.c};
+    // What the patch below meets for the first time.
+    const std::int64_t last_row = (s.kh - 1) * s.dilation_h + (p.lines - 1) * s.stride_h;
+    block.ahead = {(last_row + 1) * s.w * s.c, s.stride_h, s.w * s.c, s.stride_w, s.c};
+    block.grad_ahead = p.lines * s.ow * s.c;
+    for (std::int64_t i = 0; i < s.kh; i += block.rows) {
+      block.rows = std::min(kDepthwiseBlock, s.kh - i);
+      block.first_row = p.y * s.stride_h - s.pad_h + i * s.dilation_h;
+      for (std::int64_t j = 0; j < s.kw; j += block.columns) {
+        block.columns = std::min(kDepthwiseBlock, s.kw - j);
+        block.first_column = p.x * s.stride_w - s.pad_w + j * s.dilation_w;
+        const std::int64_t reach = (block.columns - 1) * s.dilation_w;
+        const std::int64_t before = std::max<std::int64_t>(0, -block.first_column);
+        const std::int64_t room = std::max<std::int64_t>(0, s.w - reach - block.first_column);
+        block.inner_begin = std::min(ceil_div(before, s.stride_w), p.pixels);
+        block.inner_end = std::clamp(ceil_div(room, s.stride_w), block.inner_begin, p.pixels);
+        block.sums = sums + (i * s.kw + j) * s.c;
+        depthwise_kernels().add_products(block);
+        block.ahead.lines = 0;
       }
     }
   }
