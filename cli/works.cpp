@@ -29,6 +29,8 @@ struct ModelWork {
 const std::vector<ModelWork>& model_table() {
   static const std::vector<ModelWork> table = {
       {"resnet18-cifar", "resnet18-cifar", {3, 32, 32}, 128, "sgd"},
+      {"vgg11-cifar", "vgg11-cifar", {3, 32, 32}, 128, "sgd"},
+      {"mobilenetv2-cifar", "mobilenetv2-cifar", {3, 32, 32}, 128, "sgd"},
       {"resnet18-224", "resnet18", {3, 224, 224}, 32, "sgd"},
       {"net", "net", {3, 32, 32}, 32, "sgd"},
       {"mnist-cnn", "mnist-cnn", {1, 28, 28}, 64, "sgd"},

@@ -76,6 +76,8 @@ def _optimizer(work, bytes_per_parameter):
 
 CASES = (
     Case("resnet18-cifar", "train", 128, _ratio(1.1), images=True),
+    Case("vgg11-cifar", "train", 128, _ratio(1.8), images=True),
+    Case("mobilenetv2-cifar", "train", 128, _ratio(1.5), images=True),
     Case("resnet18-224", "train", 32, images=True),
     # A good implementation may run so small a network on one core.
     Case("net", "train", 32, _ratio(2), images=True, cores=1),
@@ -84,6 +86,8 @@ CASES = (
     Case("mlp-sgd", "train", 128, _ratio(1.3)),
     Case("mlp-adam", "train", 128, _ratio(1.6)),
     Case("resnet18-cifar", "infer", 128, images=True),
+    Case("vgg11-cifar", "infer", 128, images=True),
+    Case("mobilenetv2-cifar", "infer", 128, images=True),
     Case("resnet18-224", "infer", 32, images=True),
     Case("net", "infer", 32, images=True, cores=1),
     Case("net", "infer", 4, images=True, cores=1),

@@ -33,15 +33,15 @@ import tempfile
 
 import tuned
 
-MODELS = {"net": 10, "resnet18-cifar": 10}  # name -> number of classes
+MODELS = {"net": 10, "resnet18-cifar": 10, "vgg11-cifar": 10}  # name -> number of classes
 STEP1_BATCH = 4
 # Float32 rounding moves normalised activations of order 1 by less than this.
 RELU_MARGIN = 2e-6
 LOSS_TOLERANCE = 1e-5
 GRADIENT_TOLERANCE = 1e-4
 DEVIATION_FACTOR = 3
-STARTS = {"net": 9, "resnet18-cifar": 1}
-BATCH = {"net": 4, "resnet18-cifar": 16}
+STARTS = {"net": 9, "resnet18-cifar": 1, "vgg11-cifar": 1}
+BATCH = {"net": 4, "resnet18-cifar": 16, "vgg11-cifar": 16}
 
 
 class Run:
@@ -56,7 +56,11 @@ class Run:
 def make_model(name):
     import models
 
-    return {"net": models.Net, "resnet18-cifar": models.resnet18_cifar}[name]()
+    return {
+        "net": models.Net,
+        "resnet18-cifar": models.resnet18_cifar,
+        "vgg11-cifar": models.vgg11_cifar,
+    }[name]()
 
 
 def train_pytorch(name, state, batch, steps, lr, dtype, memory_format):

@@ -112,3 +112,97 @@ def resnet18_cifar():
 
 def resnet18_imagenet():
     return ResNet18(classes=1000, cifar_stem=False)
+
+
+class Vgg11Cifar(nn.Module):
+    """VGG-11 for 32x32 images: one linear layer after the convolutions."""
+
+    def __init__(self, classes=10):
+        super().__init__()
+        layers, inputs = [], 3
+        for outputs in (64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0):
+            if outputs == 0:
+                layers.append(nn.MaxPool2d(2))
+                continue
+            layers += [nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU(inplace=True)]
+            inputs = outputs
+        self.features = nn.Sequential(*layers)
+        self.classifier = nn.Linear(512, classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+                nn.init.zeros_(module.bias)
+        nn.init.normal_(self.classifier.weight, 0, 0.01)
+        nn.init.zeros_(self.classifier.bias)
+
+    def forward(self, x):
+        return self.classifier(torch.flatten(self.features(x), 1))
+
+
+def vgg11_cifar():
+    return Vgg11Cifar()
+
+
+def _conv_bn_relu6(inputs, outputs, kernel=3, stride=1, groups=1):
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, kernel, stride, kernel // 2, groups=groups, bias=False),
+        nn.BatchNorm2d(outputs),
+        nn.ReLU6(inplace=True),
+    )
+
+
+class InvertedResidual(nn.Module):
+    def __init__(self, inputs, outputs, stride, expansion):
+        super().__init__()
+        hidden = inputs * expansion
+        layers = [] if expansion == 1 else [_conv_bn_relu6(inputs, hidden, 1)]
+        layers += [
+            _conv_bn_relu6(hidden, hidden, 3, stride, hidden),
+            nn.Conv2d(hidden, outputs, 1, bias=False),
+            nn.BatchNorm2d(outputs),
+        ]
+        self.conv = nn.Sequential(*layers)
+        self.shortcut = stride == 1 and inputs == outputs
+
+    def forward(self, x):
+        return x + self.conv(x) if self.shortcut else self.conv(x)
+
+
+class MobileNetV2Cifar(nn.Module):
+    """MobileNetV2 for 32x32 images: strides of 1 in the stem and in the second stage."""
+
+    # Expansion, channels, blocks, stride.
+    STAGES = (
+        (1, 16, 1, 1),
+        (6, 24, 2, 1),
+        (6, 32, 3, 2),
+        (6, 64, 4, 2),
+        (6, 96, 3, 1),
+        (6, 160, 3, 2),
+        (6, 320, 1, 1),
+    )
+
+    def __init__(self, classes=10):
+        super().__init__()
+        layers, inputs = [_conv_bn_relu6(3, 32)], 32
+        for expansion, outputs, blocks, stride in self.STAGES:
+            for block in range(blocks):
+                step = stride if block == 0 else 1
+                layers.append(InvertedResidual(inputs, outputs, step, expansion))
+                inputs = outputs
+        layers.append(_conv_bn_relu6(inputs, 1280, 1))
+        self.features = nn.Sequential(*layers)
+        self.classifier = nn.Sequential(nn.Dropout(0.2), nn.Linear(1280, classes))
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out")
+        nn.init.normal_(self.classifier[1].weight, 0, 0.01)
+        nn.init.zeros_(self.classifier[1].bias)
+
+    def forward(self, x):
+        x = F.adaptive_avg_pool2d(self.features(x), 1)
+        return self.classifier(torch.flatten(x, 1))
+
+
+def mobilenetv2_cifar():
+    return MobileNetV2Cifar()

@@ -45,6 +45,8 @@ class Model:
 
 MODELS = {
     "resnet18-cifar": Model(models.resnet18_cifar, (3, 32, 32), 10, 128),
+    "vgg11-cifar": Model(models.vgg11_cifar, (3, 32, 32), 10, 128),
+    "mobilenetv2-cifar": Model(models.mobilenetv2_cifar, (3, 32, 32), 10, 128),
     "resnet18-224": Model(models.resnet18_imagenet, (3, 224, 224), 1000, 32),
     "net": Model(models.Net, (3, 32, 32), 10, 32),
     "mnist-cnn": Model(models.MnistCnn, (1, 28, 28), 10, 64),

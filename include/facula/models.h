@@ -97,6 +97,70 @@ class FACULA_API ResNet : public nn::Module {
 FACULA_API ResNet resnet18(ResNetOptions options = {}, nn::Place place = {});
 FACULA_API ResNet resnet34(ResNetOptions options = {}, nn::Place place = {});
 
+struct VggOptions {
+  std::int64_t num_classes = 1000;
+  /// Batch norm after every convolution.
+  bool batch_norm = false;
+  /// One linear layer on one pixel instead of three on 7 x 7: for 32x32 images.
+  bool cifar_classifier = false;
+};
+
+/// 3x3 convolutions and pooling, one after the other (Simonyan & Zisserman, 2015), torchvision's
+/// variant: [N, 3, H, W] -> [N, num_classes].
+class FACULA_API Vgg : public nn::Module {
+ public:
+  /// The channels of each convolution; 0 stands for pooling.
+  Vgg(const std::vector<std::int64_t>& layers, VggOptions options, nn::Place place = {});
+  Tensor forward(const Tensor& images) const override;
+
+  nn::Sequential features{*this, "features"};
+  nn::AnyModule classifier;
+
+ protected:
+  void list_children(std::vector<nn::Module*>& children) const override;
+
+ private:
+  bool cifar_classifier_;
+};
+
+/// With 8 convolutions and 3 linear layers, or one.
+FACULA_API Vgg vgg11(VggOptions options = {}, nn::Place place = {});
+/// The same with batch norm.
+FACULA_API Vgg vgg11_bn(VggOptions options = {}, nn::Place place = {});
+
+struct MobileNetV2Options {
+  std::int64_t num_classes = 1000;
+  /// Strides of 1 in the stem and the first stage that would halve the image: for 32x32 images.
+  bool cifar_strides = false;
+};
+
+/// A 1x1 convolution to `expansion` times the channels, a depthwise 3x3 one and a linear 1x1 one,
+/// beside a shortcut where the shapes allow it.
+class FACULA_API InvertedResidual : public nn::Module {
+ public:
+  explicit InvertedResidual(std::int64_t in, std::int64_t out, std::int64_t stride,
+                            std::int64_t expansion, nn::Place place = {});
+  Tensor forward(const Tensor& input) const override;
+
+  nn::Sequential conv{*this, "conv"};
+
+ private:
+  bool shortcut_;
+};
+
+/// Inverted residuals with linear bottlenecks (Sandler et al., 2018), torchvision's variant:
+/// [N, 3, H, W] -> [N, num_classes].
+class FACULA_API MobileNetV2 : public nn::Module {
+ public:
+  explicit MobileNetV2(MobileNetV2Options options = {}, nn::Place place = {});
+  Tensor forward(const Tensor& images) const override;
+
+  nn::Sequential features{*this, "features"};
+  nn::Sequential classifier{*this, "classifier"};
+};
+
+FACULA_API MobileNetV2 mobilenet_v2(MobileNetV2Options options = {}, nn::Place place = {});
+
 /// What create() can make.
 struct ModelInfo {
   std::string name;

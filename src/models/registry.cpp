@@ -30,6 +30,20 @@ const std::vector<Entry>& entries() {
        [](std::int64_t classes) {
          return nn::AnyModule(resnet34({.num_classes = classes, .cifar_stem = true}));
        }},
+      {{"vgg11-cifar", "VGG-11, 1 linear layer", 3, 32, 32, 10},
+       [](std::int64_t classes) {
+         return nn::AnyModule(vgg11({.num_classes = classes, .cifar_classifier = true}));
+       }},
+      {{"vgg11-bn-cifar", "VGG-11 with batch norm, 1 linear layer", 3, 32, 32, 10},
+       [](std::int64_t classes) {
+         return nn::AnyModule(vgg11_bn({.num_classes = classes, .cifar_classifier = true}));
+       }},
+      {{"mobilenetv2", "MobileNetV2, ImageNet strides", 3, 224, 224, 1000},
+       [](std::int64_t classes) { return nn::AnyModule(mobilenet_v2({.num_classes = classes})); }},
+      {{"mobilenetv2-cifar", "MobileNetV2, CIFAR strides", 3, 32, 32, 10},
+       [](std::int64_t classes) {
+         return nn::AnyModule(mobilenet_v2({.num_classes = classes, .cifar_strides = true}));
+       }},
   };
   return table;
 }

@@ -194,6 +194,10 @@ ReLU::ReLU(ActivationOptions wanted, Place place) : Module(place), options(wante
 Tensor ReLU::forward(const Tensor& input) const { return functional::relu(input); }
 Tensor ReLU::consume(Tensor input) const { return functional::relu(std::move(input)); }
 
+ReLU6::ReLU6(ActivationOptions wanted, Place place) : Module(place), options(wanted) {}
+Tensor ReLU6::forward(const Tensor& input) const { return functional::relu6(input); }
+Tensor ReLU6::consume(Tensor input) const { return hardtanh(std::move(input), 0, 6); }
+
 LeakyReLU::LeakyReLU(LeakyReLUOptions wanted, Place place) : Module(place), options(wanted) {}
 Tensor LeakyReLU::forward(const Tensor& input) const {
   return functional::leaky_relu(input, options.negative_slope);

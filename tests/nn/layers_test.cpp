@@ -135,6 +135,10 @@ TEST(Layers, ActivationsComputeWhatTheyAreNamedAfter) {
   const Tensor input = tensor(std::vector<double>{x}, {1}, kFloat64);
   EXPECT_EQ(ReLU({.inplace = true})(input).item(), 0);
   EXPECT_EQ(input.item(), x);
+  const ReLU6 relu6({.inplace = true});
+  EXPECT_EQ(relu6(input).item(), 0);
+  EXPECT_EQ(relu6(input + 7).item(), 6);
+  EXPECT_EQ(relu6(input + 2.2).item(), x + 2.2);
   EXPECT_NEAR(LeakyReLU({.negative_slope = 0.2})(input).item(), 0.2 * x, 1e-12);
   EXPECT_NEAR(GELU()(input).item(), x * phi, 1e-9);
   EXPECT_NEAR(GELU({.approximate = "tanh"})(input).item(), x * phi, 1e-3);

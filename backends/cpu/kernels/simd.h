@@ -36,6 +36,8 @@ struct Vec<float> {
   FACULA_SIMD void store(float* p, Raw v, int n) {
     _mm512_mask_storeu_ps(p, static_cast<__mmask16>((1u << n) - 1), v);
   }
+  /// Past the caches; p must be aligned to the vector.
+  FACULA_SIMD void stream(float* p, Raw v) { _mm512_stream_ps(p, v); }
   FACULA_SIMD Raw fma(Raw a, Raw b, Raw c) { return _mm512_fmadd_ps(a, b, c); }
   FACULA_SIMD Raw add(Raw a, Raw b) { return _mm512_add_ps(a, b); }
 };
@@ -81,6 +83,7 @@ struct Vec<float> {
   FACULA_SIMD Raw all(float x) { return _mm256_set1_ps(x); }
   FACULA_SIMD Raw load(const float* p) { return _mm256_loadu_ps(p); }
   FACULA_SIMD void store(float* p, Raw v) { _mm256_storeu_ps(p, v); }
+  FACULA_SIMD void stream(float* p, Raw v) { _mm256_stream_ps(p, v); }
   FACULA_SIMD Raw fma(Raw a, Raw b, Raw c) { return _mm256_fmadd_ps(a, b, c); }
   FACULA_SIMD Raw add(Raw a, Raw b) { return _mm256_add_ps(a, b); }
   FACULA_PARTIAL(float)
@@ -111,6 +114,7 @@ struct Vec {
     return v;
   }
   FACULA_SIMD void store(T* p, Raw v) { __builtin_memcpy(p, &v, sizeof v); }
+  FACULA_SIMD void stream(T* p, Raw v) { store(p, v); }
   FACULA_SIMD Raw fma(Raw a, Raw b, Raw c) { return a * b + c; }
   FACULA_SIMD Raw add(Raw a, Raw b) { return a + b; }
   FACULA_PARTIAL(T)

@@ -18,6 +18,7 @@ using facula::linear;
 using facula::log_softmax;
 using facula::max_pool2d;
 using facula::relu;
+using facula::relu6;
 using facula::sigmoid;
 using facula::silu;
 using facula::softmax;

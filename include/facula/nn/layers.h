@@ -189,6 +189,19 @@ class FACULA_API ReLU : public Module {
   ActivationOptions options;
 };
 
+/// min(max(x, 0), 6)
+class FACULA_API ReLU6 : public Module {
+ public:
+  explicit ReLU6(ActivationOptions options = {}, Place place = {});
+  template <std::derived_from<Module> Parent>
+  ReLU6(Parent& parent, const char* name, ActivationOptions options = {})
+      : ReLU6(options, Place(parent, name)) {}
+  Tensor forward(const Tensor& input) const override;
+  Tensor consume(Tensor input) const override;
+
+  ActivationOptions options;
+};
+
 struct LeakyReLUOptions {
   double negative_slope = 0.01;
   bool inplace = false;  ///< as for ReLU

@@ -25,9 +25,9 @@ OpDef define_hardtanh() {
       .gradient =
           [](GradientContext& g) {
             const auto& a = g.attrs<ops::hardtanh_attrs>();
-            g.set(0, hardtanh_backward(g.take_grad(), g.input(0), a.min_val, a.max_val));
+            g.set(0, hardtanh_backward(g.take_grad(), g.output(0), a.min_val, a.max_val));
           },
-      .saves = {input(0)},
+      .saves = {output(0)},  // is at a limit wherever the input is beyond it
       .autocast = Autocast::promote,
       .samples =
           [](Samples& s) {

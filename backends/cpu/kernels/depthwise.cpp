@@ -1,0 +1,239 @@
+#include "backends/cpu/kernels/depthwise.h"
+
+#include "backends/cpu/kernels/simd.h"
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+using X = Vec<float>;
+using Raw = X::Raw;
+constexpr int kWidth = X::kWidth;
+
+/// Vectors are whole everywhere but at the last channels.
+template <bool Whole>
+[[gnu::always_inline]] inline Raw load(const float* p, int lanes) {
+  return Whole ? X::load(p) : X::load(p, lanes);
+}
+
+template <bool Whole>
+[[gnu::always_inline]] inline void store(float* p, Raw value, int lanes) {
+  Whole ? X::store(p, value) : X::store(p, value, lanes);
+}
+
+/// Asks for an element, which may lie beyond the end of the tensor, in the second-level cache.
+template <bool Write>
+[[gnu::always_inline]] inline void fetch(const float* from, std::int64_t offset) {
+  const auto address =
+      reinterpret_cast<std::uintptr_t>(from) + static_cast<std::uintptr_t>(offset) * 4;
+  __builtin_prefetch(reinterpret_cast<const void*>(address), Write, 2);
+}
+
+[[gnu::always_inline]] inline void fetch(const float* image, std::int64_t at,
+                                         const DepthwiseAhead& ahead) {
+  for (std::int64_t i = 0; i < ahead.lines; ++i) {
+    for (std::int64_t j = 0; j < ahead.pixels; ++j) {
+      fetch<false>(image, at + ahead.distance + i * ahead.line + j * ahead.pixel);
+    }
+  }
+}
+
+/// Addresses of up to 8 neighbouring pixels from few registers.
+struct PixelStep {
+  std::int64_t one, three;  // bytes
+
+  explicit PixelStep(std::int64_t step) : one(step * 4), three(step * 12) {
+    asm("" : "+r"(one), "+r"(three));  // or the compiler would keep an address for every pixel
+  }
+  [[gnu::always_inline]] const float* at(const float* const (&fours)[2], int i) const {
+    const auto* bytes = reinterpret_cast<const char*>(fours[i / 4]);
+    const int k = i % 4;
+    return reinterpret_cast<const float*>(bytes + (k == 0   ? 0
+                                                   : k == 1 ? one
+                                                   : k == 2 ? 2 * one
+                                                            : three));
+  }
+};
+
+/// The results of P pixels in one vector of channels. R rows and K columns of taps, if they are
+/// known, make straight code; 0 stands for any number.
+template <int R, int K, int P, bool Whole>
+[[gnu::always_inline]] inline void store_vector(const DepthwiseLine& line, const PixelStep& step,
+                                                std::int64_t pixel, std::int64_t c, int lanes) {
+  Raw sums[P];
+  const Raw start = line.bias ? load<Whole>(line.bias + c, lanes) : X::zero();
+#pragma GCC unroll 8
+  for (int p = 0; p < P; ++p) sums[p] = start;
+  const std::int64_t rows = R ? R : line.rows.count, columns = K ? K : line.columns.count;
+  const std::int64_t at = line.shift + pixel * line.step + c;
+#pragma GCC unroll 3
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const std::int64_t row = at + line.rows.offsets[i];
+    const float* weights = line.weights + line.rows.weights[i] + c;
+#pragma GCC unroll 3
+    for (std::int64_t j = 0; j < columns; ++j) {
+      const float* first = line.input + (row + line.columns.offsets[j]);
+      const float* fours[2] = {first, first + (P > 4 ? 4 * line.step : 0)};
+      const Raw weight = load<Whole>(weights + line.columns.weights[j], lanes);
+#pragma GCC unroll 8
+      for (int p = 0; p < P; ++p) {
+        sums[p] = X::fma(load<Whole>(step.at(fours, p), lanes), weight, sums[p]);
+      }
+    }
+  }
+  float* out = line.out + pixel * line.out_step + c;
+  for (int p = 0; p < P; ++p) fetch(line.input, at + p * line.step, line.ahead);
+  if (line.out_ahead) {
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) fetch<true>(out + p * line.out_step, line.out_ahead);
+  }
+  if (Whole && line.stream) {
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) X::stream(out + p * line.out_step, sums[p]);
+  } else {
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) store<Whole>(out + p * line.out_step, sums[p], lanes);
+  }
+}
+
+template <int R, int K, int P>
+void store_pixels(const DepthwiseLine& given, std::int64_t pixel) {
+  const DepthwiseLine line = given;  // or stores might change it
+  const PixelStep step(line.step);
+  std::int64_t c = 0;
+  for (; c + kWidth <= line.channels; c += kWidth) {
+    store_vector<R, K, P, true>(line, step, pixel, c, kWidth);
+  }
+  if (c < line.channels) {
+    store_vector<0, 0, P, false>(line, step, pixel, c, static_cast<int>(line.channels - c));
+  }
+}
+
+template <int R, int K>
+void store_taps(const DepthwiseLine& line) {
+  std::int64_t pixel = 0;
+  for (; pixel + 8 <= line.pixels; pixel += 8) store_pixels<R, K, 8>(line, pixel);
+  // Images are often a power of two wide, less one pixel at each border.
+  for (; pixel + 6 <= line.pixels; pixel += 6) store_pixels<R, K, 6>(line, pixel);
+  for (; pixel + 3 <= line.pixels; pixel += 3) store_pixels<R, K, 3>(line, pixel);
+  for (; pixel + 2 <= line.pixels; pixel += 2) store_pixels<R, K, 2>(line, pixel);
+  for (; pixel < line.pixels; ++pixel) store_pixels<R, K, 1>(line, pixel);
+}
+
+void store_line(const DepthwiseLine& line) {
+  using Store = void (*)(const DepthwiseLine&);
+  constexpr Store kTaps[kDepthwiseBlock][kDepthwiseBlock] = {
+      {store_taps<1, 1>, store_taps<1, 2>, store_taps<1, 3>},
+      {store_taps<2, 1>, store_taps<2, 2>, store_taps<2, 3>},
+      {store_taps<3, 1>, store_taps<3, 2>, store_taps<3, 3>},
+  };
+  const std::int64_t rows = line.rows.count, columns = line.columns.count;
+  const bool known =
+      rows > 0 && rows <= kDepthwiseBlock && columns > 0 && columns <= kDepthwiseBlock;
+  (known ? kTaps[rows - 1][columns - 1] : store_taps<0, 0>)(line);
+}
+
+/// The sums of R x K taps in V vectors of channels.
+template <int R, int K, int V, bool Whole>
+[[gnu::always_inline]] inline void add_vectors(const DepthwiseSums& s, std::int64_t c, int lanes) {
+  Raw sums[R][K][V];
+#pragma GCC unroll 3
+  for (int i = 0; i < R; ++i) {
+#pragma GCC unroll 3
+    for (int j = 0; j < K; ++j) {
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) sums[i][j][v] = X::zero();
+    }
+  }
+  const std::int64_t line = s.width * s.pixel_step;
+  const std::int64_t step = s.column_stride * s.pixel_step;
+  const std::int64_t tap_step = s.column_dilation * s.pixel_step;
+  for (std::int64_t y = 0; y < s.lines; ++y) {
+    const float* rows[R];
+#pragma GCC unroll 3
+    for (int i = 0; i < R; ++i) {
+      const std::int64_t row = s.first_row + y * s.row_stride + i * s.row_dilation;
+      rows[i] = (row >= 0 && row < s.height ? s.image + row * line : s.zeros) + c;
+    }
+    const float* grads = s.grad + y * s.grad_line + c;
+    const auto add = [&](const float* grad, std::int64_t at, int j) __attribute__((always_inline)) {
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        const Raw g = load<Whole>(grad + v * kWidth, lanes);
+#pragma GCC unroll 3
+        for (int i = 0; i < R; ++i) {
+          sums[i][j][v] = X::fma(load<Whole>(rows[i] + at + v * kWidth, lanes), g, sums[i][j][v]);
+        }
+      }
+    };
+    const std::int64_t place =
+        (s.first_row + y * s.row_stride) * line + s.first_column * s.pixel_step + c;
+    const auto fetch_ahead = [&](std::int64_t p) __attribute__((always_inline)) {
+      if (!s.ahead.lines) return;
+      for (int v = 0; v < V; ++v) {
+        fetch<false>(grads + p * s.pixel_step + v * kWidth, s.grad_ahead);
+        fetch(s.image, place + p * step + v * kWidth, s.ahead);
+      }
+    };
+    const auto add_outer = [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t p = begin; p < end; ++p) {
+        fetch_ahead(p);
+        const std::int64_t first = s.first_column + p * s.column_stride;
+#pragma GCC unroll 3
+        for (int j = 0; j < K; ++j) {
+          const std::int64_t column = first + j * s.column_dilation;
+          if (column < 0 || column >= s.width) continue;
+          add(grads + p * s.pixel_step, column * s.pixel_step, j);
+        }
+      }
+    };
+    add_outer(0, s.inner_begin);
+    std::int64_t at = (s.first_column + s.inner_begin * s.column_stride) * s.pixel_step;
+    const float* grad = grads + s.inner_begin * s.pixel_step;
+    for (std::int64_t p = s.inner_begin; p < s.inner_end; ++p) {
+      fetch_ahead(p);
+#pragma GCC unroll 3
+      for (int j = 0; j < K; ++j) add(grad, at + j * tap_step, j);
+      at += step;
+      grad += s.pixel_step;
+    }
+    add_outer(s.inner_end, s.pixels);
+  }
+#pragma GCC unroll 3
+  for (int i = 0; i < R; ++i) {
+#pragma GCC unroll 3
+    for (int j = 0; j < K; ++j) {
+      float* to = s.sums + i * s.sums_row_step + j * s.sums_column_step + c;
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        const Raw before = load<Whole>(to + v * kWidth, lanes);
+        store<Whole>(to + v * kWidth, X::add(before, sums[i][j][v]), lanes);
+      }
+    }
+  }
+}
+
+template <int R, int K>
+void add_block(const DepthwiseSums& s) {
+  // As many vectors as it takes for sums not to wait for themselves.
+  constexpr int V = R * K >= 6 ? 1 : R * K >= 3 ? 2 : 4;
+  std::int64_t c = 0;
+  for (; c + V * kWidth <= s.channels; c += V * kWidth) add_vectors<R, K, V, true>(s, c, kWidth);
+  for (; c + kWidth <= s.channels; c += kWidth) add_vectors<R, K, 1, true>(s, c, kWidth);
+  if (c < s.channels) add_vectors<R, K, 1, false>(s, c, static_cast<int>(s.channels - c));
+}
+
+void add_products(const DepthwiseSums& s) {
+  using Add = void (*)(const DepthwiseSums&);
+  constexpr Add kBlocks[kDepthwiseBlock][kDepthwiseBlock] = {
+      {add_block<1, 1>, add_block<1, 2>, add_block<1, 3>},
+      {add_block<2, 1>, add_block<2, 2>, add_block<2, 3>},
+      {add_block<3, 1>, add_block<3, 2>, add_block<3, 3>},
+  };
+  kBlocks[s.rows - 1][s.columns - 1](s);
+}
+
+}  // namespace
+
+extern const DepthwiseLoops depthwise_kernels = {store_line, add_products};
+
+}  // namespace facula::cpu::FACULA_ISA

@@ -1,0 +1,144 @@
+#include <algorithm>
+
+#include "ops/attrs/conv2d.h"
+#include "ops/schema/convolution.h"
+#include "runtime/op_registry.h"
+#include "tests/backends/kernel_check.h"
+
+namespace facula {
+namespace {
+
+struct Problem {
+  std::int64_t n, c, h, w;
+  Dims kernel = {3, 3}, stride = {1, 1}, padding = {1, 1}, dilation = {1, 1};
+
+  std::string str() const {
+    return fmt::format("input {} kernel {} stride {} padding {} dilation {}", input(), kernel,
+                       stride, padding, dilation);
+  }
+  Dims input() const { return {n, c, h, w}; }
+  Dims weight() const { return {c, 1, kernel[0], kernel[1]}; }
+  Dims output() const {
+    return conv_shape("test", input(), weight(), {stride, padding, dilation, c}).output_sizes();
+  }
+  bool fits() const {
+    return h + 2 * padding[0] > dilation[0] * (kernel[0] - 1) &&
+           w + 2 * padding[1] > dilation[1] * (kernel[1] - 1);
+  }
+};
+
+struct Operands {
+  Tensor x, weight, bias, grad;
+
+  Operands(Source& source, const Problem& p, MemoryFormat format)
+      : x(source.values(p.input(), kFloat32, format)),
+        weight(source.values(p.weight(), kFloat32, source.coin() ? format : kContiguous)),
+        bias(source.coin() ? source.values({p.c}) : Tensor()),
+        grad(source.values(p.output(), kFloat32, format)) {}
+
+  /// The convolution and both its gradients.
+  Results all_three(const Problem& p) const {
+    return {conv2d(x, weight, bias, p.stride, p.padding, p.dilation, p.c),
+            conv2d_backward_input(grad, weight, p.input(), p.stride, p.padding, p.dilation, p.c),
+            conv2d_backward_weight(grad, x, p.kernel, p.stride, p.padding, p.dilation, p.c)};
+  }
+};
+
+void check_problem(Source& source, const Problem& p, MemoryFormat format) {
+  const Operands operands(source, p, format);
+  expect_like_reference([&] { return operands.all_three(p); }, 2e-6, p.str());
+}
+
+TEST(Depthwise, RandomProblemsAgreeWithTheReference) {
+  Source source(31);
+  for (int i = 0; i < problems(300); ++i) {
+    Problem p;
+    do {
+      p = {source.integer(1, 4), source.integer(2, 70), source.integer(1, 13),
+           source.integer(1, 13)};
+      if (source.coin()) p.kernel = {source.integer(1, 7), source.integer(1, 7)};
+      p.padding = {source.integer(0, p.kernel[0]), source.integer(0, p.kernel[1])};
+      if (source.coin()) p.stride = {source.integer(1, 3), source.integer(1, 3)};
+      if (source.integer(0, 3) == 0) p.dilation = {source.integer(1, 3), source.integer(1, 3)};
+    } while (!p.fits());
+    check_problem(source, p, i % 3 ? kChannelsLast : kContiguous);
+  }
+}
+
+// Several slices, images cut between them, blocks of channels with a remainder.
+const Problem kLayers[] = {
+    {3, 96, 32, 32},
+    {5, 144, 17, 17, {3, 3}, {2, 2}},
+    {7, 200, 16, 15},
+    {9, 330, 8, 8},
+    {17, 970, 4, 4},
+    {4, 576, 8, 8, {3, 3}, {2, 2}},
+    {1, 40, 60, 61, {5, 5}, {1, 1}, {2, 2}},
+    {2, 72, 29, 28, {7, 7}, {2, 2}, {3, 3}},
+    {2, 33, 40, 24, {3, 3}, {1, 1}, {4, 4}, {4, 4}},
+    {2, 20, 9, 9, {3, 3}, {4, 4}, {0, 0}},
+    {1, 24, 2, 2, {3, 3}, {1, 1}, {5, 5}},  // windows that lie in the padding alone
+};
+
+TEST(Depthwise, LayersAgreeWithTheReference) {
+  Source source(32);
+  for (const Problem& p : problems(kLayers)) check_problem(source, p, kChannelsLast);
+}
+
+TEST(Depthwise, SameBitsOnAllThreads) {
+  Source source(33);
+  for (const Problem& p : kLayers) {
+    const Operands operands(source, p, kChannelsLast);
+    expect_same_bits_on_all_threads([&] { return operands.all_three(p); }, p.str());
+  }
+}
+
+// Results beyond the caches are stored in another way.
+TEST(Depthwise, LargeResultsAreLikeSmallOnes) {
+  Source source(34);
+  const Problem small = {1, 64, 48, 48};
+  const Problem large = {64, 64, 48, 48};
+  const Operands one(source, small, kChannelsLast);
+  const Tensor x = one.x.expand(large.input()).contiguous(kChannelsLast);
+  const Tensor y = conv2d(x, one.weight, one.bias, {1}, {1}, {1}, large.c);
+  const Tensor expected = conv2d(one.x, one.weight, one.bias, {1}, {1}, {1}, small.c);
+  for (std::int64_t image : {0, 31, 63}) {
+    EXPECT_EQ(bytes_of(y.narrow(0, image, 1)), bytes_of(expected)) << image;
+  }
+}
+
+TEST(Depthwise, ComesBeforeTheLibrary) {
+  for (OpId op : {OpId::conv2d, OpId::conv2d_backward_input, OpId::conv2d_backward_weight}) {
+    ensure_initialized();
+    const auto& list = implementations(op, DeviceType::cpu);
+    const auto place = [&](std::string_view name) {
+      return std::find_if(list.begin(), list.end(),
+                          [&](const Implementation& entry) { return entry.name == name; });
+    };
+    ASSERT_NE(place("depthwise"), list.end());
+    EXPECT_LT(place("depthwise"), place("oneDNN direct convolution"));
+  }
+}
+
+TEST(Depthwise, LeavesOtherGroupsAndTypesToOthers) {
+  const auto refusal = [](IntList input, IntList weight, std::int64_t groups, DType dtype) {
+    const Tensor x = zeros(input, dtype), w = zeros(weight, dtype);
+    const Tensor* inputs[] = {&x, &w};
+    const ops::conv2d_attrs attrs{
+        .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = groups};
+    Tensor out;
+    const KernelArgs args{{op(OpId::conv2d), inputs, 2, &attrs}, &out, 1};
+    for (const Implementation& entry : implementations(OpId::conv2d, DeviceType::cpu)) {
+      if (std::string_view(entry.name) == "depthwise") return entry.refuse(args);
+    }
+    return "not registered";
+  };
+  EXPECT_EQ(refusal({1, 4, 5, 5}, {4, 1, 3, 3}, 4, kFloat32), nullptr);
+  EXPECT_STREQ(refusal({1, 4, 5, 5}, {4, 1, 3, 3}, 4, kFloat64), "only float32");
+  EXPECT_STREQ(refusal({1, 4, 5, 5}, {8, 1, 3, 3}, 4, kFloat32), "not depthwise");
+  EXPECT_STREQ(refusal({1, 4, 5, 5}, {4, 2, 3, 3}, 2, kFloat32), "not depthwise");
+  EXPECT_STREQ(refusal({1, 1, 5, 5}, {1, 1, 3, 3}, 1, kFloat32), "not depthwise");
+}
+
+}  // namespace
+}  // namespace facula
