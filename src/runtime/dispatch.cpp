@@ -1,6 +1,7 @@
 #include "runtime/dispatch.h"
 
 #include "base/check.h"
+#include "base/env.h"
 #include "core/tensor_impl.h"
 #include "runtime/deferred.h"
 #include "runtime/fusion.h"
@@ -15,6 +16,7 @@ Hooks hooks;
 namespace {
 
 Selector* active_selector = nullptr;
+const bool verbose_everywhere = base::env_bool("FACULA_VERBOSE").value_or(false);
 
 /// The device all inputs share. 0-d CPU tensors go along with any device.
 Device common_device(const Call& call) {
@@ -139,6 +141,8 @@ void run(const Call& call, Outputs& outputs) {
 void set_selector(Selector* selector) { active_selector = selector; }
 
 void dispatch(const Call& call, Outputs& outputs) {
+  if (verbose_everywhere) [[unlikely]]
+    tl_mode |= kVerbose;
   const std::uint32_t mode = tl_mode;
   if (mode & (kTracing | kAutocast | kProfiling)) [[unlikely]] {
     if (mode & kTracing && hooks.trace) return hooks.trace(call, outputs);

@@ -6,6 +6,47 @@
 
 namespace facula::runtime {
 
+namespace {
+
+/// Multiplications of a convolution or matrix product done directly; 0 for other ops.
+double multiplications(const KernelArgs& args) {
+  auto numel = [](const Tensor& tensor) { return static_cast<double>(tensor.numel()); };
+  auto size = [](const Tensor& tensor, int d) { return static_cast<double>(tensor.size(d)); };
+  if (args.output_count == 0 || args.out().numel() == 0) return 0;
+  switch (args.call.op.id) {
+    case OpId::conv2d:
+    case OpId::conv2d_fused:
+    case OpId::conv2d_backward_input: {
+      const bool forward = args.call.op.id != OpId::conv2d_backward_input;
+      const Tensor& result = forward ? args.out() : args.in(0);
+      return numel(result) * numel(args.in(1)) / size(args.in(1), 0);
+    }
+    case OpId::conv2d_backward_weight:
+      return numel(args.in(0)) * numel(args.out()) / size(args.out(), 0);
+    case OpId::mm:
+    case OpId::bmm:
+    case OpId::linear: return numel(args.out()) * size(args.in(0), -1);
+    default: return 0;
+  }
+}
+
+/// GFLOP/s of what multiplies, GB/s of everything else: inputs and results once each.
+std::string rate(const KernelArgs& args, double ms) {
+  if (const double products = multiplications(args); products > 0) {
+    return fmt::format("{:.1f} GFLOP/s", 2 * products / ms * 1e-6);
+  }
+  double bytes = 0;
+  for (std::uint32_t i = 0; i < args.call.count; ++i) {
+    if (args.has(i)) bytes += static_cast<double>(args.in(i).nbytes());
+  }
+  for (std::size_t i = 0; i < args.output_count; ++i) {
+    bytes += static_cast<double>(args.out(i).nbytes());
+  }
+  return fmt::format("{:.2f} GB/s", bytes / ms * 1e-6);
+}
+
+}  // namespace
+
 void run_verbosely(const Implementation& implementation, const KernelArgs& args) {
   const auto start = std::chrono::steady_clock::now();
   implementation.run(args);
@@ -17,9 +58,9 @@ void run_verbosely(const Implementation& implementation, const KernelArgs& args)
     problem += fmt::format("{}{}{}", problem.empty() ? "" : " ", name_of(args.in(i).dtype()),
                            args.in(i).sizes().str());
   }
-  log_info("{} {} {{{}}} {} {:.4f} ms", args.call.op.name, problem,
+  log_info("{} {} {{{}}} {}: {:.4f} ms, {}", args.call.op.name, problem,
            attrs_str(args.call.op.attrs, args.call.attributes), implementation.name,
-           elapsed.count());
+           elapsed.count(), rate(args, elapsed.count()));
 }
 
 }  // namespace facula::runtime

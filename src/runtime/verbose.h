@@ -5,7 +5,7 @@
 
 namespace facula::runtime {
 
-/// Runs the implementation and logs op, problem, implementation and time.
+/// Runs the implementation and logs op, problem, implementation, time, and GFLOP/s or GB/s.
 void run_verbosely(const Implementation& implementation, const KernelArgs& args);
 
 }  // namespace facula::runtime

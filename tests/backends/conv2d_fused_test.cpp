@@ -27,6 +27,8 @@ const Problem kProblems[] = {
     {4, 3, 20, 16, 7, 2},                 // with few channels and stride
     {33, 32, 48, 8, 1, 2},                // oneDNN in slices
     {6, 12, 24, 9, 3, 1, 4},              // in groups
+    {5, 24, 24, 9, 3, 2, 24},             // depthwise
+    {40, 48, 64, 2, 3},                   // as a dense matrix
     {5, 3, 8, 12, 3, 1, 1, kContiguous},  // no epilogue
     {5, 32, 32, 12, 3, 1, 1, kContiguous},
 };

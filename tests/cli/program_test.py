@@ -224,6 +224,16 @@ class Measuring(ProgramTest):
         self.assertGreater(result['forward_ns'], 0)
         self.assertGreater(result['backward_ns'], 0)
 
+    def test_verbose_tells_every_call(self):
+        done = subprocess.run([PROGRAM, 'bench', 'net', '--infer', '--batch', '4', '--json'],
+                              capture_output=True, text=True, timeout=120,
+                              env={**os.environ, 'FACULA_VERBOSE': '1'})
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(done.stdout.splitlines()), 1)
+        self.assertRegex(done.stderr,
+                         r'conv2d\w* float32\[4, .*\}.*: [\d.]+ ms, [\d.]+ GFLOP/s')
+        self.assertRegex(done.stderr, r'max_pool2d\w* float32\[4, .*: [\d.]+ ms, [\d.]+ GB/s')
+
     def test_an_optimizer(self):
         result = self.bench('adamw-step')
         self.assertGreater(result['percent_of_bandwidth'], 0)

@@ -134,7 +134,7 @@ Refusal refuse(const KernelArgs& args) {
   if (s.n < kFewestImages) return "few images";
   if (std::min(s.c, s.oc) < kFewestChannels) return "few channels";
   if (!Pairs(s).dense()) return "most pixels do not meet";
-  return nullptr;
+  return refuse_epilogue(args);
 }
 
 void run(const KernelArgs& args) {
@@ -144,8 +144,10 @@ void run(const KernelArgs& args) {
   switch (conv_kind(args)) {
     case ConvKind::forward: {
       const Tensor bias = args.has(2) ? repeat(args.in(2).detach(), {pairs.outputs}) : Tensor();
-      return write_rows(linear(rows_of(args.in(0)), dense_weights(args.in(1), s, pairs), bias),
-                        args.out());
+      write_rows(linear(rows_of(args.in(0)), dense_weights(args.in(1), s, pairs), bias),
+                 args.out());
+      return ConvEpilogue(args, kChannelsLast)
+          .finish(args.out().impl()->typed<float>(), 0, s.n * pairs.outputs);
     }
     case ConvKind::backward_input:
       return write_rows(mm(rows_of(args.in(0)), dense_weights(args.in(1), s, pairs)), args.out());
@@ -158,7 +160,7 @@ void run(const KernelArgs& args) {
 }  // namespace
 
 void register_conv2d_dense() {
-  for (OpId op : {OpId::conv2d, OpId::conv2d_backward_input, OpId::conv2d_backward_weight}) {
+  for (OpId op : kConvolutions) {
     add(op, {"dense matrix", refuse, run});
   }
 }

@@ -151,11 +151,12 @@ class Correlation {
                  {s.c, s.c}),
         block_(channels_of_block(s)) {}
 
-  void run(const float* images, const float* weights, const float* bias, float* out) const {
+  void run(const float* images, const float* weights, const float* bias,
+           const ConvEpilogue& epilogue, float* out) const {
     const std::int64_t lines = images_ * out_height_;
     const std::int64_t together = ceil_div(
         lines, std::clamp<std::int64_t>(work_ / kSliceWork, 1, std::min(lines, kMostSlices)));
-    const bool stream = channels_ % kLineElements == 0 &&
+    const bool stream = epilogue.empty() && channels_ % kLineElements == 0 &&
                         reinterpret_cast<std::uintptr_t>(out) % kLineBytes == 0 &&
                         worth_streaming(lines * out_width_ * channels_ * kElementBytes);
     base::parallel_for(ceil_div(lines, together), [&](std::int64_t slice) {
@@ -169,6 +170,8 @@ class Correlation {
                                       .out = out + n * out_height_ * out_width_ * channels_,
                                       .stream = stream};
         run_lines(common, y, y + count);
+        epilogue.finish(common.out + y * out_width_ * channels_, line * out_width_,
+                        count * out_width_);
         line += count;
       }
       if (stream) finish_streaming();
@@ -230,7 +233,8 @@ void run_correlation(const KernelArgs& args, const ConvShape& s, bool transposed
       convert ? new_tensor(args.out().sizes(), kFloat32, kCPU, kChannelsLast) : args.out();
   Correlation(s, transposed)
       .run(images.impl()->typed<float>(), weights.data(),
-           bias.defined() ? bias.impl()->typed<float>() : nullptr, out.impl()->typed<float>());
+           bias.defined() ? bias.impl()->typed<float>() : nullptr, {args, kChannelsLast},
+           out.impl()->typed<float>());
   if (convert) args.out().copy_(out);
 }
 
@@ -339,7 +343,7 @@ Refusal refuse(const KernelArgs& args) {
   if (args.in(0).dtype() != kFloat32) return "only float32";
   const ConvShape s = conv_shape_of(args);
   if (s.groups == 1 || s.groups != s.c || s.groups != s.oc) return "not depthwise";
-  return nullptr;
+  return refuse_epilogue(args);
 }
 
 void run(const KernelArgs& args) {
@@ -355,7 +359,7 @@ void run(const KernelArgs& args) {
 }  // namespace
 
 void register_conv2d_depthwise() {
-  for (OpId op : {OpId::conv2d, OpId::conv2d_backward_input, OpId::conv2d_backward_weight}) {
+  for (OpId op : kConvolutions) {
     add(op, {"depthwise", refuse, run});
   }
 }
