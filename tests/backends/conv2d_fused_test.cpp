@@ -63,7 +63,7 @@ class Operands {
     return r.relu ? relu(y) : y;
   }
 
-  const Problem& p;
+  const Problem p;
   Tensor x, weight, bias, scale, shift, residual;
 
  private:
