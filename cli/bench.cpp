@@ -42,7 +42,8 @@ struct Share {
 };
 
 /// A step after every pass over memory: the bandwidth of a shared machine changes from second to
-/// second, and the ratio of neighbours less than either.
+/// second, and the ratio of neighbours less than either. Pins the caller as the pool pins its
+/// workers: pushed onto a worker's CPU by the threads of a pass, it would stay there for a while.
 void compare_with_bandwidth(const WorkResult& result, const std::vector<int>& cpus, Share& share) {
   using Clock = std::chrono::steady_clock;
   constexpr std::size_t kFewest = 3, kMost = 25;
@@ -52,6 +53,7 @@ void compare_with_bandwidth(const WorkResult& result, const std::vector<int>& cp
   const auto seconds_since = [](Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
+  machine::pin_to(cpus.front());
   const auto begin = Clock::now();
   while (limits.size() < kFewest || (limits.size() < kMost && seconds_since(begin) < kSeconds)) {
     limits.push_back(machine::inplace_gb_s(cpus, array, 1).median);

@@ -31,9 +31,11 @@ function(facula_add_op_units kind macro)
 #include \"backends/cpu/kernels/${kind}_tu.inc\"
 ")
     list(APPEND facula_kernel_units ${unit})
-    # Partial redundancy elimination turns selects between selects back into branches.
+    # Partial redundancy elimination turns selects between selects back into branches. Jump threading
+    # copies what follows a clamp for either bound: a tenth more instructions once vectorised.
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-      set_source_files_properties(${unit} PROPERTIES COMPILE_OPTIONS -fno-tree-pre)
+      set_source_files_properties(${unit} PROPERTIES COMPILE_OPTIONS
+                                  "-fno-tree-pre;-fno-thread-jumps")
     endif()
     string(APPEND facula_kernel_list "${macro}(${op})\n")
   endforeach()

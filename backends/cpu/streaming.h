@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "backends/cpu/kernels/stream.h"
 #include "base/cpu_info.h"
 
 #ifdef __x86_64__
@@ -27,31 +28,25 @@ inline bool worth_streaming(std::int64_t bytes) {
   return bytes > std::max<std::int64_t>(base::cache_sizes().l3, 8 << 20);
 }
 
+/// Makes streamed data visible to other threads.
+inline void finish_streaming() { _mm_sfence(); }
+#else
+inline bool worth_streaming(std::int64_t) { return false; }
+inline void finish_streaming() {}
+#endif
+
+/// Copies `bytes` from a buffer; visible to other threads after finish_streaming().
 inline void stream(void* to_bytes, const void* from_bytes, std::int64_t bytes) {
   auto* to = static_cast<char*>(to_bytes);
   const auto* from = static_cast<const char*>(from_bytes);
   constexpr std::int64_t kLine = 64;
   const std::int64_t head =
       std::min(bytes, static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(to) % kLine));
+  const std::int64_t lines = (bytes - head) / kLine;
+  const std::int64_t tail = head + lines * kLine;
   std::memcpy(to, from, static_cast<std::size_t>(head));
-  std::int64_t at = head;
-  for (; at + kLine <= bytes; at += kLine) {
-    for (std::int64_t part = at; part < at + kLine; part += 16) {
-      const __m128i value = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + part));
-      _mm_stream_si128(reinterpret_cast<__m128i*>(to + part), value);
-    }
-  }
-  std::memcpy(to + at, from + at, static_cast<std::size_t>(bytes - at));
+  stream_kernels().lines(to + head, from + head, lines);
+  std::memcpy(to + tail, from + tail, static_cast<std::size_t>(bytes - tail));
 }
-
-/// Makes streamed data visible to other threads.
-inline void finish_streaming() { _mm_sfence(); }
-#else
-inline bool worth_streaming(std::int64_t) { return false; }
-inline void stream(void* to, const void* from, std::int64_t bytes) {
-  std::memcpy(to, from, static_cast<std::size_t>(bytes));
-}
-inline void finish_streaming() {}
-#endif
 
 }  // namespace facula::cpu
