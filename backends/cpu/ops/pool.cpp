@@ -46,9 +46,9 @@ Span span_of(const PoolAxis& axis, std::int64_t size, std::int64_t window) {
 /// The images of a tensor [N, C, H, W]: one of C channels per batch entry in channels_last, one of
 /// a single channel per plane otherwise.
 struct Images {
-  explicit Images(const Tensor& tensor) {
+  Images(const Tensor& tensor, MemoryFormat format) {
     const TensorImpl& impl = *tensor.impl();
-    const bool channels_last = !impl.has(TensorImpl::kIsContiguous);
+    const bool channels_last = format == kChannelsLast;
     channels = channels_last ? impl.sizes[1] : 1;
     count = channels_last ? impl.sizes[0] : impl.sizes[0] * impl.sizes[1];
     height = impl.sizes[2];
@@ -84,9 +84,8 @@ void for_windows(const Images& in, const Images& out, const PoolAxis& rows, cons
   });
 }
 
-/// A dense tensor in the layout of `like`, which is an output and hence dense.
-Tensor in_layout_of(const Tensor& tensor, const Tensor& like) {
-  return tensor.detach().contiguous(like.suggest_memory_format());
+Tensor dense(const Tensor& tensor, MemoryFormat format) {
+  return tensor.detach().contiguous(format);
 }
 
 /// Groups of images that make a slice.
@@ -136,8 +135,10 @@ void max_image(const T* x, const Images& in, const Images& out, const PoolAxis& 
 template <class T>
 void max_forward(const KernelArgs& args) {
   const auto& a = args.attrs<ops::max_pool2d_with_indices_attrs>();
-  const Tensor input = in_layout_of(args.in(0), args.out());
-  const Images in(input), out(args.out());
+  // Not that of the output, where a single position per channel would be in either layout.
+  const MemoryFormat format = args.in(0).suggest_memory_format();
+  const Tensor input = dense(args.in(0), format);
+  const Images in(input, format), out(args.out(), format);
   check<ShapeError>(in.height * in.width <= INT32_MAX,
                     "max_pool2d: an image of {} x {} has more than 2^31 positions", in.height,
                     in.width);
@@ -175,8 +176,9 @@ const std::int32_t* scatter_image(const T* grad, const std::int32_t* index, cons
 template <class T>
 void max_backward(const KernelArgs& args) {
   const Tensor& result = args.out();
-  const Tensor grad = in_layout_of(args.in(0), result), index = in_layout_of(args.in(1), result);
-  const Images in(result), out(grad);
+  const MemoryFormat format = result.suggest_memory_format();
+  const Tensor grad = dense(args.in(0), format), index = dense(args.in(1), format);
+  const Images in(result, format), out(grad, format);
   const T* g = grad.impl()->typed<T>();
   const auto* at = index.impl()->typed<std::int32_t>();
   T* dx = result.impl()->typed<T>();
@@ -196,8 +198,9 @@ void max_backward(const KernelArgs& args) {
 template <class T>
 void average_forward(const KernelArgs& args) {
   const auto& a = args.attrs<ops::avg_pool2d_attrs>();
-  const Tensor input = in_layout_of(args.in(0), args.out());
-  const Images in(input), out(args.out());
+  const MemoryFormat format = args.in(0).suggest_memory_format();
+  const Tensor input = dense(args.in(0), format);
+  const Images in(input, format), out(args.out(), format);
   const T* x = input.impl()->typed<T>();
   T* y = args.out().impl()->typed<T>();
   for_windows(in, out, pool_axis(a.kernel_size, a.stride, a.padding, {1}, 0),
@@ -215,8 +218,9 @@ template <class T>
 void average_backward(const KernelArgs& args) {
   const auto& a = args.attrs<ops::avg_pool2d_backward_attrs>();
   const Tensor& result = args.out();
-  const Tensor grad = in_layout_of(args.in(0), result);
-  const Images in(result), out(grad);
+  const MemoryFormat format = result.suggest_memory_format();
+  const Tensor grad = dense(args.in(0), format);
+  const Images in(result, format), out(grad, format);
   const T* g = grad.impl()->typed<T>();
   T* dx = result.impl()->typed<T>();
   std::fill_n(dx, result.numel(), T(0));

@@ -28,9 +28,12 @@ OpDef define_avg_pool2d() {
       .gradient =
           [](GradientContext& g) {
             const auto& attrs = g.attrs<avg_pool2d_attrs>();
-            const IntList sizes = g.input(0).sizes();
-            g.set(0, avg_pool2d_backward(g.grad(), {sizes[2], sizes[3]}, attrs.kernel_size,
-                                         attrs.stride, attrs.padding, attrs.count_include_pad));
+            const Tensor& input = g.input(0);
+            const bool channels_last = input.suggest_memory_format() == kChannelsLast;
+            g.set(0,
+                  avg_pool2d_backward(g.grad(), {input.size(2), input.size(3)}, attrs.kernel_size,
+                                      attrs.stride, attrs.padding, attrs.count_include_pad,
+                                      channels_last ? "channels_last" : "contiguous"));
           },
       .saves = {shape_of(0)},
       .autocast = Autocast::promote,

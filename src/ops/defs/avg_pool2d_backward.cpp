@@ -10,13 +10,19 @@ OpDef define_avg_pool2d_backward() {
   return {
       .signature =
           "avg_pool2d_backward(Tensor grad, int[2] size, int[] kernel_size, int[] stride, "
-          "int[] padding, bool count_include_pad) -> Tensor",
+          "int[] padding, bool count_include_pad, str memory_format='contiguous') -> Tensor",
       .doc =
           "Spreads each grad [N, C, h, w] evenly over its window of an input of height and width "
-          "`size`.",
+          "`size`. A grad with one position per channel does not tell the layout of that input.",
       .infer =
           [](Infer& c) {
-            const Dims& size = c.attrs<avg_pool2d_backward_attrs>().size;
+            const auto& attrs = c.attrs<avg_pool2d_backward_attrs>();
+            const Dims& size = attrs.size;
+            const std::string_view format = attrs.memory_format;
+            check<ValueError>(format == "contiguous" || format == "channels_last",
+                              "avg_pool2d_backward: unknown memory format \"{}\"; use contiguous "
+                              "or channels_last",
+                              format);
             const Tensor& grad = c.in(0);
             check<DTypeError>(
                 kFloatingTypes.contains(grad.dtype()),
@@ -27,7 +33,7 @@ OpDef define_avg_pool2d_backward() {
                               "[N, C, h, w]",
                               grad.sizes());
             c.out(grad.dtype(), {grad.sizes()[0], grad.sizes()[1], size[0], size[1]},
-                  grad.suggest_memory_format());
+                  format == "channels_last" ? kChannelsLast : kContiguous);
           },
       .gradient =
           [](GradientContext& g) {
@@ -52,11 +58,15 @@ OpDef define_avg_pool2d_backward() {
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 3, 3, 3}), Dims{6, 6}, Dims{2}, Dims{}, Dims{0}, true});
+            s.add({s.normal({2, 3, 1, 1}), Dims{4, 4}, Dims{4}, Dims{}, Dims{0}, true,
+                   "channels_last"});
           },
       .errors =
           [](ErrorSamples& e) {
             e.fails({e.normal({2, 3, 3}), Dims{6, 6}, Dims{2}, Dims{}, Dims{0}, true},
                     "expected [N, C, h, w]");
+            e.fails({e.normal({2, 3, 3, 3}), Dims{6, 6}, Dims{2}, Dims{}, Dims{0}, true, "rows"},
+                    "unknown memory format");
           },
   };
 }
