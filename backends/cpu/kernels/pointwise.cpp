@@ -1,0 +1,222 @@
+#include "backends/cpu/kernels/pointwise.h"
+
+#include "backends/cpu/kernels/simd.h"
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+using X = Vec<float>;
+using Raw = X::Raw;
+constexpr int kWidth = X::kWidth;
+
+/// Accumulators of a tile: three quarters of the registers.
+constexpr int kTile = kVectorRegisters * 3 / 4;
+constexpr int kLine = 16;  ///< elements of a cache line
+
+/// Rows of a tile of V vectors, at most those of a cache line; each needs a pointer, of which there
+/// are 12 to spare.
+constexpr int tile_rows(int vectors) { return kTile / vectors < 12 ? kTile / vectors : 12; }
+
+std::int64_t vectors_of(std::int64_t n) { return (n + kWidth - 1) / kWidth; }
+std::int64_t padded(std::int64_t n) { return vectors_of(n) * kWidth; }
+
+/// Vectors of the next panel when `left` are left: fours and threes, which use the registers best.
+int panel_vectors(std::int64_t left) {
+  if (left % 4 == 0) return 4;
+  return left < 3 ? static_cast<int>(left) : 3;
+}
+
+/// Calls body with the number of vectors as a constant.
+template <class Body>
+[[gnu::always_inline]] inline void with_vectors(int vectors, Body body) {
+  switch (vectors) {
+    case 1: return body.template operator()<1>();
+    case 2: return body.template operator()<2>();
+    case 3: return body.template operator()<3>();
+    default: return body.template operator()<4>();
+  }
+}
+
+/// Panel after panel, each as rows of its vectors.
+void pack_weights(const float* weights, std::int64_t input_stride, std::int64_t output_stride,
+                  std::int64_t inputs, std::int64_t outputs, float* packed) {
+  for (std::int64_t first = 0; first < outputs;) {
+    const int columns = panel_vectors(vectors_of(outputs - first)) * kWidth;
+    for (std::int64_t k = 0; k < inputs; ++k) {
+      const float* from = weights + k * input_stride + first * output_stride;
+      for (std::int64_t j = 0; j < columns; ++j) {
+        *packed++ = first + j < outputs ? from[j * output_stride] : 0.0f;
+      }
+    }
+    first += columns;
+  }
+}
+
+/// R rows from x, the V vectors of a panel, of which the last has `last` lanes in the result.
+/// Fetches the next R rows meanwhile: to the processor this looks like R streams of their own, too
+/// short to be foreseen.
+template <int R, int V>
+void product_tile(const RowProduct& p, const float* x, const float* panel, const float* bias,
+                  float* out, int last) {
+  Raw sums[R][V];
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v) {
+    Raw start = X::zero();
+    if (bias) {
+      const float* values = bias + v * kWidth;
+      start = v < V - 1 || last == kWidth ? X::load(values) : X::load(values, last);
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r) sums[r][v] = start;
+  }
+  const float* next = x + R * p.inputs;
+  for (std::int64_t k = 0; k < p.inputs; ++k, panel += V * kWidth, next += kLine) {
+    __builtin_prefetch(next);
+    Raw weights[V];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) weights[v] = X::load(panel + v * kWidth);
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r) {
+      const Raw value = X::all(x[r * p.inputs + k]);
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) sums[r][v] = X::fma(value, weights[v], sums[r][v]);
+    }
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r, out += p.outputs) {
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      if (p.stream) {
+        X::stream(out + v * kWidth, sums[r][v]);
+      } else if (v < V - 1 || last == kWidth) {
+        X::store(out + v * kWidth, sums[r][v]);
+      } else {
+        X::store(out + v * kWidth, sums[r][v], last);
+      }
+    }
+  }
+}
+
+template <int V>
+void product_panel(const RowProduct& p, const float* panel, std::int64_t first) {
+  constexpr int kRows = tile_rows(V);
+  const std::int64_t left = p.outputs - first - (V - 1) * kWidth;
+  const int last = left < kWidth ? static_cast<int>(left) : kWidth;
+  const float* bias = p.bias ? p.bias + first : nullptr;
+  float* out = p.out + first;
+  if (p.rows < kRows) {
+    for (std::int64_t i = 0; i < p.rows; ++i) {
+      product_tile<1, V>(p, p.x + i * p.inputs, panel, bias, out + i * p.outputs, last);
+    }
+    return;
+  }
+  for (std::int64_t i = 0; i < p.rows; i += kRows) {
+    // The last tile reaches back and computes some rows again.
+    const std::int64_t row = i + kRows <= p.rows ? i : p.rows - kRows;
+    product_tile<kRows, V>(p, p.x + row * p.inputs, panel, bias, out + row * p.outputs, last);
+  }
+}
+
+void multiply(const RowProduct& p) {
+  const float* panel = p.packed_weights;
+  for (std::int64_t first = 0; first < p.outputs;) {
+    const int vectors = panel_vectors(vectors_of(p.outputs - first));
+    with_vectors(vectors, [&]<int V>() { product_panel<V>(p, panel, first); });
+    panel += p.inputs * vectors * kWidth;
+    first += vectors * kWidth;
+  }
+}
+
+/// Some rows of both operands, which stay in the second-level cache while all tiles go over them;
+/// every tile fetches its share of the next ones.
+struct Chunk {
+  std::int64_t rows;
+  const float* a;
+  const float* b;
+  const float* next_a;
+  const float* next_b;
+  std::int64_t a_share, b_share;  ///< elements to fetch per row of a tile
+
+  void fetch() {
+    __builtin_prefetch(next_a);
+    __builtin_prefetch(next_b);
+    next_a += a_share;
+    next_b += b_share;
+  }
+};
+
+/// R columns of a from column i, V vectors of columns of b from column j.
+template <int R, int V>
+void correlation_tile(const RowCorrelation& p, Chunk& chunk, std::int64_t i, std::int64_t j,
+                      float* sums, std::int64_t stride, int last) {
+  const float* a = chunk.a + i;
+  const float* b = chunk.b + j;
+  Raw total[R][V];
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) total[r][v] = X::load(sums + r * stride + v * kWidth);
+  }
+  for (std::int64_t row = 0; row < chunk.rows; ++row, a += p.m, b += p.n) {
+    chunk.fetch();
+    Raw values[V];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      const bool part = v == V - 1 && last < kWidth;
+      values[v] = part ? X::load(b + v * kWidth, last) : X::load(b + v * kWidth);
+    }
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r) {
+      const Raw factor = X::all(a[r]);
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) total[r][v] = X::fma(factor, values[v], total[r][v]);
+    }
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) X::store(sums + r * stride + v * kWidth, total[r][v]);
+  }
+}
+
+template <int V>
+void correlation_panel(const RowCorrelation& p, Chunk& chunk, std::int64_t j) {
+  constexpr int kRows = tile_rows(V);
+  const std::int64_t stride = padded(p.n), left = p.n - j - (V - 1) * kWidth;
+  const int last = left < kWidth ? static_cast<int>(left) : kWidth;
+  float* sums = p.sums + j;
+  std::int64_t i = 0;
+  for (; i + kRows <= p.m; i += kRows) {
+    correlation_tile<kRows, V>(p, chunk, i, j, sums + i * stride, stride, last);
+  }
+  for (; i + 4 <= p.m; i += 4) {
+    correlation_tile<4, V>(p, chunk, i, j, sums + i * stride, stride, last);
+  }
+  for (; i < p.m; ++i) {
+    correlation_tile<1, V>(p, chunk, i, j, sums + i * stride, stride, last);
+  }
+}
+
+void correlate(const RowCorrelation& p) {
+  constexpr std::int64_t kElements = 32768, kFewestRows = 32;
+  const std::int64_t fitting = kElements / (p.m + p.n);
+  const std::int64_t most = fitting > kFewestRows ? fitting : kFewestRows;
+  const std::int64_t tiles = (p.m * vectors_of(p.n) + kTile - 1) / kTile;
+  for (std::int64_t row = 0; row < p.rows; row += most) {
+    const float* a = p.a + row * p.m;
+    const float* b = p.b + row * p.n;
+    const std::int64_t rows = p.rows - row < most ? p.rows - row : most;
+    Chunk chunk = {rows, a, b, a + rows * p.m, b + rows * p.n, p.m / tiles + 1, p.n / tiles + 1};
+    for (std::int64_t j = 0; j < p.n;) {
+      const int vectors = panel_vectors(vectors_of(p.n - j));
+      with_vectors(vectors, [&]<int V>() { correlation_panel<V>(p, chunk, j); });
+      j += vectors * kWidth;
+    }
+  }
+}
+
+}  // namespace
+
+extern const PointwiseKernels pointwise_kernels = {padded, pack_weights, multiply, correlate};
+
+}  // namespace facula::cpu::FACULA_ISA

@@ -1,0 +1,181 @@
+// 1x1 convolutions on channels_last: products of the pixels, which are rows of channels, with the
+// matrix of weights. With strides, the pixels that take part are gathered first.
+#include "backends/cpu/convolution.h"
+
+#include <algorithm>
+
+#include <facula/ops.h>
+
+#include "backends/cpu/kernels/pointwise.h"
+#include "backends/cpu/registration.h"
+#include "backends/cpu/scratch.h"
+#include "backends/cpu/streaming.h"
+#include "base/thread_pool.h"
+
+namespace facula::cpu {
+namespace {
+
+/// Elements of a slice's pixels, which stay in the second-level cache while all weights go by; and
+/// pixels of a slice.
+constexpr std::int64_t kSliceElements = 32768, kFewestPixels = 48, kMostPixels = 512;
+/// Partial weight gradients: at most so many, and so many elements together, beyond two.
+constexpr std::int64_t kMostParts = 16, kPartElements = 2 << 20;
+/// Pixels and multiplications worth a part of their own.
+constexpr std::int64_t kPartPixels = 512, kPartWork = 4 << 20;
+
+const PointwiseKernels& kernels() { return pointwise_kernels(); }
+
+/// The weights as a matrix.
+struct WeightMatrix {
+  explicit WeightMatrix(const Tensor& weight)
+      : data(weight.impl()->typed<float>()),
+        output_stride(weight.strides()[0]),
+        input_stride(weight.strides()[1]) {}
+
+  float* data;
+  std::int64_t output_stride, input_stride;
+};
+
+bool strided(const ConvShape& s) { return s.stride_h != 1 || s.stride_w != 1; }
+
+/// Every stride-th pixel of the images.
+Tensor meeting_pixels(const Tensor& images, const ConvShape& s) {
+  return slice(slice(images, 2, 0, s.h, s.stride_h), 3, 0, s.w, s.stride_w);
+}
+
+/// out[pixel] = x[pixel] * weights, of `pixels` rows, and what follows a convolution.
+void multiply(const RowProduct& whole, const ConvEpilogue& epilogue) {
+  const std::int64_t per_slice =
+      std::clamp(kSliceElements / whole.inputs, kFewestPixels, kMostPixels);
+  base::parallel_for((whole.rows + per_slice - 1) / per_slice, [&](std::int64_t slice) {
+    const std::int64_t first = slice * per_slice;
+    RowProduct own = whole;
+    own.rows = std::min(per_slice, whole.rows - first);
+    own.x += first * whole.inputs;
+    own.out += first * whole.outputs;
+    kernels().multiply(own);
+    epilogue.finish(own.out, first, own.rows);
+    if (own.stream) finish_streaming();
+  });
+}
+
+/// Forward, and the gradient of the input, whose channels are those of the other side.
+void run_product(const KernelArgs& args, const ConvShape& s, bool forward) {
+  const Tensor source = args.in(0).detach();
+  const Tensor x =
+      (forward && strided(s) ? meeting_pixels(source, s) : source).contiguous(kChannelsLast);
+  const bool scatters = !forward && strided(s);
+  const bool direct = !scatters && args.out().is_contiguous(kChannelsLast);
+  const Tensor out =
+      direct ? args.out()
+             : new_tensor({s.n, forward ? s.oc : s.c, s.oh, s.ow}, kFloat32, kCPU, kChannelsLast);
+
+  const std::int64_t inputs = forward ? s.c : s.oc, outputs = forward ? s.oc : s.c;
+  const WeightMatrix w(args.in(1));
+  const Scratch<float> packed(inputs * kernels().padded(outputs));
+  kernels().pack_weights(w.data, forward ? w.input_stride : w.output_stride,
+                         forward ? w.output_stride : w.input_stride, inputs, outputs,
+                         packed.data());
+  const Tensor bias = args.has(2) ? args.in(2).detach().contiguous() : Tensor();
+  const ConvEpilogue epilogue(args, kChannelsLast);
+  float* to = out.impl()->typed<float>();
+  const bool whole_lines = outputs % 16 == 0 && reinterpret_cast<std::uintptr_t>(to) % 64 == 0;
+  multiply({.rows = s.n * s.oh * s.ow,
+            .inputs = inputs,
+            .outputs = outputs,
+            .x = x.impl()->typed<float>(),
+            .packed_weights = packed.data(),
+            .bias = bias.defined() ? bias.impl()->typed<float>() : nullptr,
+            .out = to,
+            .stream = whole_lines && epilogue.empty() && worth_streaming(out.nbytes())},
+           epilogue);
+  if (scatters) {
+    args.out().zero_();
+    meeting_pixels(args.out(), s).copy_(out);
+  } else if (!direct) {
+    args.out().copy_(out);
+  }
+}
+
+/// [m, padded(n)]: the sums over the pixels of a[pixel][i] * b[pixel][j], in parts that depend on
+/// the sizes alone.
+Tensor correlate(const Tensor& a, const Tensor& b, std::int64_t pixels) {
+  const std::int64_t m = a.size(1), n = b.size(1), size = m * kernels().padded(n);
+  const std::int64_t by_memory = std::max<std::int64_t>(2, kPartElements / size);
+  const std::int64_t by_work = std::min(pixels / kPartPixels, pixels * m * n / kPartWork);
+  const std::int64_t wanted = std::clamp<std::int64_t>(std::min(by_memory, by_work), 1, kMostParts);
+  const std::int64_t per_part = (pixels + wanted - 1) / wanted;
+  const std::int64_t parts = (pixels + per_part - 1) / per_part;
+  const Tensor result = new_tensor({parts, m, size / m}, kFloat32, kCPU);
+  float* sums = result.impl()->typed<float>();
+  base::parallel_for(parts, [&](std::int64_t part) {
+    const std::int64_t first = part * per_part;
+    float* own = sums + part * size;
+    std::fill_n(own, size, 0.0f);
+    kernels().correlate({.rows = std::min(per_part, pixels - first),
+                         .m = m,
+                         .n = n,
+                         .a = a.impl()->typed<float>() + first * m,
+                         .b = b.impl()->typed<float>() + first * n,
+                         .sums = own});
+  });
+  sum_parts(sums, parts, size);
+  return result;
+}
+
+/// Which side goes along the vectors: the one that fills them better, else the input.
+bool outputs_fill_vectors_better(const ConvShape& s) {
+  return kernels().padded(s.oc) * s.c < kernels().padded(s.c) * s.oc;
+}
+
+void run_weight_gradient(const KernelArgs& args, const ConvShape& s) {
+  const Tensor gradient = args.in(0).detach().contiguous(kChannelsLast);
+  const Tensor images = args.in(1).detach();
+  const Tensor x = (strided(s) ? meeting_pixels(images, s) : images).contiguous(kChannelsLast);
+  const std::int64_t pixels = s.n * s.oh * s.ow;
+  const WeightMatrix w(args.out());
+  const bool swapped = outputs_fill_vectors_better(s);
+  const Tensor sums =
+      swapped ? correlate(x, gradient, pixels) : correlate(gradient, x, pixels);
+  const std::int64_t row = kernels().padded(swapped ? s.oc : s.c);
+  const float* from = sums.impl()->typed<float>();
+  for (std::int64_t k = 0; k < s.oc; ++k) {
+    for (std::int64_t c = 0; c < s.c; ++c) {
+      w.data[k * w.output_stride + c * w.input_stride] =
+          swapped ? from[c * row + k] : from[k * row + c];
+    }
+  }
+}
+
+Refusal refuse(const KernelArgs& args) {
+  if (args.in(0).dtype() != kFloat32) return "only float32";
+  const ConvShape s = conv_shape_of(args);
+  if (s.kh * s.kw != 1) return "more than one tap";
+  if (s.groups != 1) return "groups";
+  if (s.pad_h + s.pad_w != 0) return "padding";
+  // Of images that lie in planes, a product with the other operand's rows needs no copy.
+  const bool weights = conv_kind(args) == ConvKind::backward_weight;
+  const Tensor& first = weights ? args.in(1) : args.in(0);
+  if (first.suggest_memory_format() != kChannelsLast && s.h * s.w > 1) return "not channels_last";
+  return refuse_epilogue(args);
+}
+
+void run(const KernelArgs& args) {
+  const ConvShape s = conv_shape_of(args);
+  if (run_if_empty(args, s)) return;
+  switch (conv_kind(args)) {
+    case ConvKind::forward: return run_product(args, s, true);
+    case ConvKind::backward_input: return run_product(args, s, false);
+    case ConvKind::backward_weight: return run_weight_gradient(args, s);
+  }
+}
+
+}  // namespace
+
+void register_conv2d_pointwise() {
+  for (OpId op : kConvolutions) {
+    add(op, {"pointwise", refuse, run});
+  }
+}
+
+}  // namespace facula::cpu
