@@ -77,7 +77,9 @@ Refusal refuse_epilogue(const KernelArgs& args) {
 
 ConvEpilogue::ConvEpilogue(const KernelArgs& args, MemoryFormat format) {
   if (args.call.op.id != OpId::conv2d_fused) return;
-  relu_ = args.attrs<ops::conv2d_fused_attrs>().relu;
+  const auto& attrs = args.attrs<ops::conv2d_fused_attrs>();
+  relu_ = attrs.relu;
+  if (attrs.cap) cap_ = static_cast<float>(*attrs.cap);
   if (args.has(5)) residual_ = args.in(5).contiguous(format);
   if (args.has(3)) {
     scale_ = args.in(3).contiguous();
@@ -96,7 +98,7 @@ void ConvEpilogue::finish(float* pixels, std::int64_t first, std::int64_t count)
   const BatchNormLoops<float>& loops = batch_norm_kernels().f32;
   if (relu_) {
     const float* added = residual() ? residual() + first * n : nullptr;
-    loops.affine_relu_rows(pixels, added, count, n, {scale(), shift()}, pixels);
+    loops.affine_relu_rows(pixels, added, count, n, {scale(), shift(), cap()}, pixels);
   } else {
     loops.affine_rows(pixels, count, n, {scale(), shift()}, pixels);
   }

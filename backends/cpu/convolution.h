@@ -1,6 +1,7 @@
 // The convolution ops as one problem.
 #pragma once
 
+#include <limits>
 #include <string_view>
 
 #include "core/tensor_impl.h"
@@ -35,6 +36,8 @@ class ConvEpilogue {
   const float* shift() const { return values(shift_); }
   const float* residual() const { return values(residual_); }
   bool relu() const { return relu_; }
+  /// Upper bound after relu; NaN for none.
+  float cap() const { return cap_; }
   /// Applies it to `count` pixels of a channels_last result, of which the first has number `first`.
   void finish(float* pixels, std::int64_t first, std::int64_t count) const;
 
@@ -45,6 +48,7 @@ class ConvEpilogue {
 
   Tensor scale_, shift_, residual_;
   bool relu_ = false;
+  float cap_ = std::numeric_limits<float>::quiet_NaN();
 };
 
 /// parts[0] = sum of all parts of n elements each, joined pairwise in a fixed tree.

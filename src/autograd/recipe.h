@@ -5,8 +5,8 @@
 
 namespace facula::autograd {
 
-/// A tensor with the elements of `input`, which `consumer` saves, that takes no memory until
-/// backward reads it; undefined where `input` is better kept.
-Tensor recipe(const Node& consumer, const Tensor& input);
+/// A tensor with the elements of `input`, which the call `consumer` saves, that takes no memory
+/// until backward reads it; undefined where `input` is better kept.
+Tensor recipe(const Call& consumer, const Tensor& input);
 
 }  // namespace facula::autograd

@@ -22,7 +22,7 @@ void fill_slots(Node& node, const Call& call, std::span<const Tensor> outputs,
     if (entry.given >= 0 && !call.has(static_cast<std::size_t>(entry.given))) continue;
     switch (entry.kind) {
       case Save::Kind::input:
-        if (call.has(entry.index)) save(node, slot, call.in(entry.index));
+        if (call.has(entry.index)) save(node, slot, call.in(entry.index), &call);
         break;
       case Save::Kind::shape:
         if (call.has(entry.index)) {

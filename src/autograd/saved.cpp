@@ -14,7 +14,7 @@ std::uint32_t version_of(const TensorImpl& impl) {
 
 }  // namespace
 
-void save(Node& node, std::size_t slot, const Tensor& tensor) {
+void save(Node& node, std::size_t slot, const Tensor& tensor, const Call* call) {
   const TensorImpl& impl = *tensor.impl();
   check<AutogradError>(!impl.has(TensorImpl::kInferenceTensor),
                        "{}: a tensor made in InferenceMode is needed for a gradient; make it "
@@ -28,7 +28,7 @@ void save(Node& node, std::size_t slot, const Tensor& tensor) {
     node.slots()[slot].tensor = shape.leak();
     return;
   }
-  Tensor kept = recipe(node, tensor);
+  Tensor kept = call ? recipe(*call, tensor) : Tensor();
   if (!kept.defined()) kept = tensor;
   const std::uint32_t version = version_of(*kept.impl());
   node.slots()[slot] = {kept.leak(), version};

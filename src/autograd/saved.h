@@ -8,7 +8,8 @@
 namespace facula::autograd {
 
 /// Keeps `tensor`, an input or an intermediate value of a call, in slot `slot` of the call's node.
-void save(Node& node, std::size_t slot, const Tensor& tensor);
+/// Inputs of ops, for which `call` is given, may be kept as recipes.
+void save(Node& node, std::size_t slot, const Tensor& tensor, const Call* call = nullptr);
 /// Keeps an output of the call without its history: a node must not keep itself alive.
 void save_output(Node& node, std::size_t slot, const Tensor& output);
 

@@ -1,13 +1,16 @@
 #include "runtime/fusion.h"
 
 #include <array>
+#include <optional>
 
 #include "ops/attrs/batch_norm_apply.h"
 #include "ops/attrs/batch_norm_relu.h"
 #include "ops/attrs/batch_norm_stats.h"
 #include "ops/attrs/batch_norm_train.h"
+#include "ops/attrs/channel_affine_relu.h"
 #include "ops/attrs/conv2d.h"
 #include "ops/attrs/conv2d_fused.h"
+#include "ops/attrs/hardtanh.h"
 #include "runtime/deferred.h"
 #include "runtime/dispatch.h"
 #include "runtime/mode.h"
@@ -80,43 +83,60 @@ std::shared_ptr<const Deferred> own_convolution(const Tensor& result) {
   return d && d->values.id == OpId::conv2d && is_free(result) ? d : nullptr;
 }
 
+/// relu, or the like with an upper bound.
+struct Relu {
+  std::optional<double> cap;
+
+  static std::optional<Relu> of(const Call& call) {
+    if (call.op.id == OpId::relu) return Relu{};
+    if (call.op.id != OpId::hardtanh) return {};
+    const auto& a = call.attrs<ops::hardtanh_attrs>();
+    if (a.min_val != 0 || !(a.max_val > 0)) return {};
+    return Relu{a.max_val};
+  }
+};
+
 /// The convolution and what follows it: an affine map, a sum, relu.
 Tensor fused_convolution(const KeptCall& convolution, std::array<Tensor, 3> scale_shift_residual,
-                         bool relu) {
+                         std::optional<Relu> relu) {
   std::vector<Tensor> inputs = convolution.inputs;
   for (Tensor& operand : scale_shift_residual) inputs.push_back(std::move(operand));
   const auto& a = convolution.attrs<ops::conv2d_attrs>();
-  const ops::conv2d_fused_attrs attrs = {relu, a.stride, a.padding, a.dilation, a.groups};
+  const ops::conv2d_fused_attrs attrs = {
+      relu.has_value(), a.stride, a.padding, a.dilation, a.groups, relu ? relu->cap : std::nullopt};
   return KeptCall(OpId::conv2d_fused, std::move(inputs), attrs).run();
 }
 
 /// The values of relu(normalized). `owned`: nobody else will ask for what is normalized.
-Tensor fused_values(const Normalized& n, bool owned) {
+Tensor fused_values(const Normalized& n, Relu relu, bool owned) {
   const KeptCall& affine = n.affine->values;
   if (owned && affine.id == OpId::channel_affine) {
     if (const auto convolution = own_convolution(affine.inputs[0])) {
       return fused_convolution(convolution->values,
-                               {affine.inputs[1], affine.inputs[2], n.residual}, true);
+                               {affine.inputs[1], affine.inputs[2], n.residual}, relu);
     }
   }
   KeptCall call = affine;
   if (call.id == OpId::batch_norm_apply) {
     call.inputs[5] = n.residual;
-    const ops::batch_norm_apply_attrs attrs = {.relu = true};
+    const ops::batch_norm_apply_attrs attrs = {.relu = true, .cap = relu.cap};
     return KeptCall(call.id, std::move(call.inputs), attrs).run();
   }
   call.inputs.push_back(n.residual);
-  return KeptCall(OpId::channel_affine_relu, std::move(call.inputs), nullptr, 0).run();
+  const ops::channel_affine_relu_attrs attrs = {relu.cap};
+  return KeptCall(OpId::channel_affine_relu, std::move(call.inputs), attrs).run();
 }
 
-void record_fused(const Normalized& n, Outputs& outputs) {
+void record_fused(const Normalized& n, Relu relu, Outputs& outputs) {
   const KeptCall& origin = n.affine->origin ? *n.affine->origin : n.affine->values;
   const Tensor* inputs[] = {&origin.inputs[0], &origin.inputs[1], &origin.inputs[2], &n.residual};
   if (origin.id == OpId::channel_affine) {
-    return hooks.record(Call{op(OpId::channel_affine_relu), inputs, 4, nullptr},
+    const ops::channel_affine_relu_attrs attrs = {relu.cap};
+    return hooks.record(Call{op(OpId::channel_affine_relu), inputs, 4, &attrs},
                         {outputs.data(), 1});
   }
-  const ops::batch_norm_relu_attrs attrs = {origin.attrs<ops::batch_norm_train_attrs>().eps};
+  const ops::batch_norm_relu_attrs attrs = {origin.attrs<ops::batch_norm_train_attrs>().eps,
+                                            relu.cap};
   Tensor results[] = {outputs[0], n.affine->other_results[0].detach(),
                       n.affine->other_results[1].detach()};
   hooks.record(Call{op(OpId::batch_norm_relu), inputs, 4, &attrs}, {results, 3});
@@ -155,31 +175,31 @@ bool defer_call(const Call& call, const SmallVector<OutputSpec, 3>& specs, Outpu
 namespace {
 
 /// relu of normalized values.
-bool run_normalized(const Call& call, bool owned, Outputs& outputs) {
+bool run_normalized(const Call& call, Relu relu, bool owned, Outputs& outputs) {
   const Tensor& input = call.in(0);
   const Normalized before(input);
   if (!before.affine) return false;
   const bool recording = !(tl_mode & kNoGrad) && input.requires_grad();
   owned = owned && before.owned && is_free(input);
   if (recording && !owned) return false;
-  outputs.push_back(fused_values(before, owned));
+  outputs.push_back(fused_values(before, relu, owned));
   if (tl_mode & kInference) outputs[0].impl()->set(TensorImpl::kInferenceTensor);
-  if (recording) record_fused(before, outputs);
+  if (recording) record_fused(before, relu, outputs);
   return true;
 }
 
 /// relu or an affine map of a convolution's result. The gradient of relu does not need that, so
 /// both ops are recorded as they are.
-bool run_after_convolution(const Call& call, bool owned, Outputs& outputs) {
+bool run_after_convolution(const Call& call, std::optional<Relu> relu, bool owned,
+                           Outputs& outputs) {
   const Tensor& input = call.in(0);
   const auto convolution = owned ? own_convolution(input) : nullptr;
   if (!convolution) return false;
   const bool recording = !(tl_mode & kNoGrad) && input.requires_grad();
-  const bool relu = call.op.id == OpId::relu;
   // The gradient of the map's scale needs the convolution's result.
   if (recording && !relu) return false;
-  outputs.push_back(relu ? fused_convolution(convolution->values, {}, true)
-                         : fused_convolution(convolution->values, {call.in(1), call.in(2)}, false));
+  outputs.push_back(relu ? fused_convolution(convolution->values, {}, relu)
+                         : fused_convolution(convolution->values, {call.in(1), call.in(2)}, {}));
   if (tl_mode & kInference) outputs[0].impl()->set(TensorImpl::kInferenceTensor);
   if (recording) hooks.record(call, outputs);
   return true;
@@ -188,11 +208,11 @@ bool run_after_convolution(const Call& call, bool owned, Outputs& outputs) {
 }  // namespace
 
 bool run_fused(const Call& call, bool owned, Outputs& outputs) {
-  const bool relu = call.op.id == OpId::relu;
+  const std::optional<Relu> relu = Relu::of(call);
   if (!relu && call.op.id != OpId::channel_affine) return false;
   if (!deferral(call.in(0))) return false;
-  if (run_after_convolution(call, owned, outputs)) return true;
-  return relu && run_normalized(call, owned, outputs);
+  if (run_after_convolution(call, relu, owned, outputs)) return true;
+  return relu && run_normalized(call, *relu, owned, outputs);
 }
 
 }  // namespace facula::runtime

@@ -1,6 +1,7 @@
 // conv2d_fused has the bits of the ops that it stands for, in every implementation that has an
 // epilogue of its own and in the one that has none.
 #include <limits>
+#include <optional>
 
 #include "tests/backends/kernel_check.h"
 
@@ -36,10 +37,12 @@ const Problem kProblems[] = {
 /// What may follow a convolution.
 struct Rest {
   bool bias, affine, residual, relu;
+  std::optional<double> cap = {};
 };
-const Rest kRests[] = {{false, true, false, false}, {false, true, false, true},
-                       {true, true, true, true},    {true, false, false, true},
-                       {true, true, false, false},  {false, false, false, false}};
+const Rest kRests[] = {{false, true, false, false},   {false, true, false, true},
+                       {true, true, true, true},      {true, false, false, true},
+                       {true, true, false, false},    {false, false, false, false},
+                       {true, true, true, true, 8}, {false, false, false, true, 8}};
 
 class Operands {
  public:
@@ -54,13 +57,14 @@ class Operands {
 
   Tensor fused(const Rest& r) const {
     return conv2d_fused(x, weight, of(r.bias, bias), of(r.affine, scale), of(r.affine, shift),
-                        of(r.residual, residual), r.relu, {p.stride}, padding(), {1}, p.groups);
+                        of(r.residual, residual), r.relu, {p.stride}, padding(), {1}, p.groups,
+                        r.cap);
   }
   Tensor parts(const Rest& r) const {
     Tensor y = convolution(of(r.bias, bias));
     if (r.affine) y = channel_affine(y, scale, shift);
     if (r.residual) y = y + residual;
-    return r.relu ? relu(y) : y;
+    return r.cap ? hardtanh(y, 0, *r.cap) : r.relu ? relu(y) : y;
   }
 
   const Problem p;
@@ -81,7 +85,8 @@ TEST(FusedConvolution, HasTheBitsOfItsParts) {
     for (const Rest& rest : kRests) {
       EXPECT_TRUE(bytes_of(operands.fused(rest)) == bytes_of(operands.parts(rest)))
           << p.str() << (rest.bias ? " bias" : "") << (rest.affine ? " affine" : "")
-          << (rest.residual ? " residual" : "") << (rest.relu ? " relu" : "");
+          << (rest.residual ? " residual" : "") << (rest.relu ? " relu" : "")
+          << (rest.cap ? " with a cap" : "");
     }
   }
 }
@@ -98,7 +103,7 @@ TEST(FusedConvolution, RandomProblemsAgreeWithTheReference) {
                        1,
                        source.coin() ? kChannelsLast : kContiguous};
     const Operands operands(source, p);
-    const Rest& rest = kRests[source.integer(0, 5)];
+    const Rest& rest = kRests[source.integer(0, 5)];  // a cap would hide the size of the terms
     expect_like_reference([&] { return Results{operands.fused(rest)}; }, 1e-5, p.str());
   }
 }

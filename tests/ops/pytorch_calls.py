@@ -68,26 +68,28 @@ def batch_norm_backward(grad, x, weight, mean, invstd):
     return grad_x, grad_weight, grad_bias
 
 
-def add_and_rectify(y, residual):
-    return F.relu(y if residual is None else y + residual)
+def add_and_rectify(y, residual, cap=None):
+    y = y if residual is None else y + residual
+    return F.relu(y) if cap is None else F.hardtanh(y, 0, cap)
 
 
-def batch_norm_apply(x, mean, invstd, weight=None, bias=None, residual=None, relu=False):
+def batch_norm_apply(x, mean, invstd, weight=None, bias=None, residual=None, relu=False, cap=None):
     y = (x - per_channel(mean, x)) * per_channel(invstd, x)
     y = y if weight is None else y * per_channel(weight, x)
     y = y if bias is None else y + per_channel(bias, x)
-    return add_and_rectify(y, residual) if relu else y
+    return add_and_rectify(y, residual, cap) if relu else y
 
 
-def batch_norm_relu(x, weight=None, bias=None, residual=None, eps=1e-5):
+def batch_norm_relu(x, weight=None, bias=None, residual=None, eps=1e-5, cap=None):
     y, mean, invstd = batch_norm_train(x, weight, bias, eps)
-    return add_and_rectify(y, residual), mean, invstd
+    return add_and_rectify(y, residual, cap), mean, invstd
 
 
-def batch_norm_relu_backward(grad, x, weight, bias, mean, invstd):
+def batch_norm_relu_backward(grad, x, weight, bias, mean, invstd, cap=None):
     y = (x - per_channel(mean, x)) * per_channel(invstd, x)
     y = y if weight is None else y * per_channel(weight, x)
-    mask = (y if bias is None else y + per_channel(bias, x)) > 0
+    y = y if bias is None else y + per_channel(bias, x)
+    mask = (y > 0) if cap is None else (y > 0) & (y < cap)
     return batch_norm_backward(grad * mask, x, weight, mean, invstd)
 
 
@@ -95,10 +97,11 @@ def channel_affine(x, scale, shift):
     return x * per_channel(scale, x) + per_channel(shift, x)
 
 
-def conv2d_fused(x, weight, bias, scale, shift, residual, relu, *arguments):
-    y = F.conv2d(x, weight, bias, *arguments)
+def conv2d_fused(x, weight, bias, scale, shift, residual, relu, stride=(1,), padding=(0,),
+                 dilation=(1,), groups=1, cap=None):
+    y = F.conv2d(x, weight, bias, stride, padding, dilation, groups)
     y = y if scale is None else channel_affine(y, scale, shift)
-    return add_and_rectify(y, residual) if relu else y
+    return add_and_rectify(y, residual, cap) if relu else y
 
 
 def max_pool2d_with_indices(x, *arguments):
@@ -112,7 +115,7 @@ def max_pool2d_backward(grad, indices, size):
     return flat.reshape(*grad.shape[:2], *size)
 
 
-def avg_pool2d_backward(grad, size, kernel_size, stride, padding, count_include_pad):
+def avg_pool2d_backward(grad, size, kernel_size, stride, padding, count_include_pad, _format=None):
     return aten.avg_pool2d_backward(grad, torch.zeros(*grad.shape[:2], *size, dtype=grad.dtype),
                                     kernel_size, stride, padding, False, count_include_pad, None)
 
@@ -187,8 +190,8 @@ CALLS = {
     'batch_norm_train': batch_norm_train,
     'binary_cross_entropy_with_logits': binary_cross_entropy_with_logits,
     'channel_affine': channel_affine,
-    'channel_affine_relu': lambda x, scale, shift, residual=None: add_and_rectify(
-        channel_affine(x, scale, shift), residual),
+    'channel_affine_relu': lambda x, scale, shift, residual=None, cap=None: add_and_rectify(
+        channel_affine(x, scale, shift), residual, cap),
     'conv2d_backward_input': lambda grad, weight, size, *arguments: torch.nn.grad.conv2d_input(
         size, weight, grad, *arguments),
     'conv2d_backward_weight': lambda grad, x, kernel, *arguments: torch.nn.grad.conv2d_weight(

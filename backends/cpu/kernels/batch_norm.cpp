@@ -5,16 +5,18 @@ namespace {
 
 #define FACULA_INLINED __attribute__((always_inline))  // for lambdas
 
-/// Columns, or partial sums of a plane, kept in registers; the same on every instruction set.
+/// Partial sums of a plane, kept in registers; the same on every instruction set.
 constexpr int kLanes = 64;
 
-/// Calls body(first column, width) for blocks of columns; the common width is a constant, so that
-/// the loops over it become vectors.
-template <class Body>
-[[gnu::always_inline]] inline void for_columns(std::int64_t n, Body body) {
-  std::int64_t first = 0;
-  for (; first + kLanes <= n; first += kLanes) body(first, kLanes);
-  if (first < n) body(first, static_cast<int>(n - first));
+/// relu with an upper bound, and what it lets through of the gradient g of its result.
+template <class T>
+[[gnu::always_inline]] inline T rectified(T x, T cap) {
+  x = x <= T(0) ? T(0) : x;
+  return x >= cap ? cap : x;
+}
+template <class T>
+[[gnu::always_inline]] inline T passed(T x, T cap, T g) {
+  return (x <= T(0)) | (x >= cap) ? T(0) : g;
 }
 
 template <class T>
@@ -37,28 +39,40 @@ template <class T, class Term>
   return join(lanes);
 }
 
+/// Adds term(first + k, k) of every row to sums[k], where `first` is the row's first element. Whole
+/// rows one after the other, so that memory is read in order; four at a time, so that the sums are
+/// read and written less often.
+template <class T, class Term>
+[[gnu::always_inline]] inline void add_rows(std::int64_t rows, std::int64_t n, T* __restrict sums,
+                                            Term term) {
+  const std::int64_t fours = rows / 4 * 4;
+  for (std::int64_t i = 0; i < fours * n; i += 4 * n) {
+    for (std::int64_t k = 0; k < n; ++k) {
+      sums[k] += (term(i, k) + term(i + n, k)) + (term(i + 2 * n, k) + term(i + 3 * n, k));
+    }
+  }
+  for (std::int64_t i = fours * n; i < rows * n; i += n) {
+    for (std::int64_t k = 0; k < n; ++k) sums[k] += term(i, k);
+  }
+}
+
 template <class T>
-void stats_rows(const T* x, std::int64_t rows, std::int64_t n, T* mean, T* deviation) {
+void clear(T* sums, std::int64_t n) {
+  for (std::int64_t k = 0; k < n; ++k) sums[k] = T(0);
+}
+
+template <class T>
+void stats_rows(const T* __restrict x, std::int64_t rows, std::int64_t n, T* __restrict mean,
+                T* __restrict deviation) {
+  clear(mean, n);
+  clear(deviation, n);
+  add_rows(rows, n, mean, [&](std::int64_t i, std::int64_t k) FACULA_INLINED { return x[i + k]; });
   const T factor = T(1) / static_cast<T>(rows);
-  for_columns(n, [&](std::int64_t first, int width) {
-    T sum[kLanes] = {}, square[kLanes] = {};
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const T* row = x + r * n + first;
-      for (int i = 0; i < width; ++i) sum[i] += row[i];
-    }
-    for (int i = 0; i < width; ++i) sum[i] *= factor;
-    // The rows of a slice are still in the cache.
-    for (std::int64_t r = 0; r < rows; ++r) {
-      const T* row = x + r * n + first;
-      for (int i = 0; i < width; ++i) {
-        const T difference = row[i] - sum[i];
-        square[i] += difference * difference;
-      }
-    }
-    for (int i = 0; i < width; ++i) {
-      mean[first + i] = sum[i];
-      deviation[first + i] = square[i];
-    }
+  for (std::int64_t k = 0; k < n; ++k) mean[k] *= factor;
+  // The rows of a slice are still in the cache.
+  add_rows(rows, n, deviation, [&](std::int64_t i, std::int64_t k) FACULA_INLINED {
+    const T difference = x[i + k] - mean[k];
+    return difference * difference;
   });
 }
 
@@ -91,66 +105,75 @@ void affine_plane(const T* x, std::int64_t n, Affine<T> f, T* out) {
 }
 
 template <class T>
-[[gnu::always_inline]] inline T positive(T x) {
-  return x <= T(0) ? T(0) : x;
-}
-
-template <class T>
 void affine_relu_rows(const T* x, const T* residual, std::int64_t rows, std::int64_t n, Affine<T> f,
                       T* out) {
   if (residual) {
     for_rows(rows, n, [&](std::int64_t i, std::int64_t k) FACULA_INLINED {
-      out[i] = positive(x[i] * f.scale[k] + f.shift[k] + residual[i]);
+      out[i] = rectified(x[i] * f.scale[k] + f.shift[k] + residual[i], f.cap);
     });
   } else {
     for_rows(rows, n, [&](std::int64_t i, std::int64_t k) FACULA_INLINED {
-      out[i] = positive(x[i] * f.scale[k] + f.shift[k]);
+      out[i] = rectified(x[i] * f.scale[k] + f.shift[k], f.cap);
     });
   }
 }
 
 template <class T>
 void affine_relu_plane(const T* x, const T* residual, std::int64_t n, Affine<T> f, T* out) {
-  const T scale = *f.scale, shift = *f.shift;
+  const T scale = *f.scale, shift = *f.shift, cap = f.cap;
   if (residual) {
-    for (std::int64_t k = 0; k < n; ++k) out[k] = positive(x[k] * scale + shift + residual[k]);
+    for (std::int64_t k = 0; k < n; ++k)
+      out[k] = rectified(x[k] * scale + shift + residual[k], cap);
   } else {
-    for (std::int64_t k = 0; k < n; ++k) out[k] = positive(x[k] * scale + shift);
+    for (std::int64_t k = 0; k < n; ++k) out[k] = rectified(x[k] * scale + shift, cap);
   }
 }
 
-/// Per column, the sums of g and g * (x - mean), where gradient(element, channel) gives g.
+/// Adds g and g * (x - mean) to two sums per column, where gradient(first + k, k) gives g; in the
+/// order of add_rows.
 template <class T, class Gradient>
-[[gnu::always_inline]] inline void sum_rows(const T* x, std::int64_t rows, std::int64_t n,
-                                            const T* mean, T* sum_g, T* sum_gx, Gradient gradient) {
-  for_columns(n, [&](std::int64_t first, int width) FACULA_INLINED {
-    T total[kLanes] = {}, product[kLanes] = {};
-    for (std::int64_t r = 0; r < rows; ++r) {
-      for (int i = 0; i < width; ++i) {
-        const T g = gradient(r * n + first + i, first + i);
-        total[i] += g;
-        product[i] += g * (x[r * n + first + i] - mean[first + i]);
-      }
+[[gnu::always_inline]] inline void sum_rows(const T* __restrict x, std::int64_t rows,
+                                            std::int64_t n, const T* __restrict mean,
+                                            T* __restrict sum_g, T* __restrict sum_gx,
+                                            Gradient gradient) {
+  clear(sum_g, n);
+  clear(sum_gx, n);
+  const std::int64_t fours = rows / 4 * 4;
+  for (std::int64_t i = 0; i < fours * n; i += 4 * n) {
+    const std::int64_t j = i + n, l = i + 2 * n, m = i + 3 * n;
+    for (std::int64_t k = 0; k < n; ++k) {
+      const T g0 = gradient(i, k), g1 = gradient(j, k), g2 = gradient(l, k), g3 = gradient(m, k);
+      const T center = mean[k];
+      sum_g[k] += (g0 + g1) + (g2 + g3);
+      sum_gx[k] += (g0 * (x[i + k] - center) + g1 * (x[j + k] - center)) +
+                   (g2 * (x[l + k] - center) + g3 * (x[m + k] - center));
     }
-    for (int i = 0; i < width; ++i) {
-      sum_g[first + i] = total[i];
-      sum_gx[first + i] = product[i];
+  }
+  for (std::int64_t i = fours * n; i < rows * n; i += n) {
+    for (std::int64_t k = 0; k < n; ++k) {
+      const T g = gradient(i, k);
+      sum_g[k] += g;
+      sum_gx[k] += g * (x[i + k] - mean[k]);
     }
-  });
+  }
 }
 
 template <class T>
-void sums_rows(const T* g, const T* x, std::int64_t rows, std::int64_t n, const T* mean, T* sum_g,
-               T* sum_gx) {
+void sums_rows(const T* __restrict g, const T* __restrict x, std::int64_t rows, std::int64_t n,
+               const T* __restrict mean, T* __restrict sum_g, T* __restrict sum_gx) {
   sum_rows(x, rows, n, mean, sum_g, sum_gx,
-           [&](std::int64_t i, std::int64_t) FACULA_INLINED { return g[i]; });
+           [&](std::int64_t i, std::int64_t k) FACULA_INLINED { return g[i + k]; });
 }
 
 template <class T>
-void relu_sums_rows(const T* g, const T* x, std::int64_t rows, std::int64_t n, const T* mean,
-                    Affine<T> f, T* sum_g, T* sum_gx) {
+void relu_sums_rows(const T* __restrict g, const T* __restrict x, std::int64_t rows, std::int64_t n,
+                    const T* __restrict mean, Affine<T> f, T* __restrict sum_g,
+                    T* __restrict sum_gx) {
+  const T* __restrict scale = f.scale;
+  const T* __restrict shift = f.shift;
+  const T cap = f.cap;
   sum_rows(x, rows, n, mean, sum_g, sum_gx, [&](std::int64_t i, std::int64_t k) FACULA_INLINED {
-    return x[i] * f.scale[k] + f.shift[k] <= T(0) ? T(0) : g[i];
+    return passed(x[i + k] * scale[k] + shift[k], cap, g[i + k]);
   });
 }
 
@@ -163,9 +186,9 @@ void sums_plane(const T* g, const T* x, std::int64_t n, T mean, T* sum_g, T* sum
 template <class T>
 void relu_sums_plane(const T* g, const T* x, std::int64_t n, T mean, Affine<T> f, T* sum_g,
                      T* sum_gx) {
-  const T scale = *f.scale, shift = *f.shift;
+  const T scale = *f.scale, shift = *f.shift, cap = f.cap;
   auto masked = [&](std::int64_t k)
-                    FACULA_INLINED { return x[k] * scale + shift <= T(0) ? T(0) : g[k]; };
+                    FACULA_INLINED { return passed(x[k] * scale + shift, cap, g[k]); };
   *sum_g = plane_sum<T>(n, masked);
   *sum_gx =
       plane_sum<T>(n, [&](std::int64_t k) FACULA_INLINED { return masked(k) * (x[k] - mean); });
@@ -188,7 +211,7 @@ template <class T>
 void relu_combine_rows(const T* g, const T* x, std::int64_t rows, std::int64_t n, const T* a,
                        const T* b, const T* c, Affine<T> f, T* out) {
   for_rows(rows, n, [&](std::int64_t i, std::int64_t k) FACULA_INLINED {
-    const T masked = x[i] * f.scale[k] + f.shift[k] <= T(0) ? T(0) : g[i];
+    const T masked = passed(x[i] * f.scale[k] + f.shift[k], f.cap, g[i]);
     out[i] = a[k] * masked + b[k] * x[i] + c[k];
   });
 }
@@ -196,9 +219,9 @@ void relu_combine_rows(const T* g, const T* x, std::int64_t rows, std::int64_t n
 template <class T>
 void relu_combine_plane(const T* g, const T* x, std::int64_t n, T a, T b, T c, Affine<T> f,
                         T* out) {
-  const T scale = *f.scale, shift = *f.shift;
+  const T scale = *f.scale, shift = *f.shift, cap = f.cap;
   for (std::int64_t k = 0; k < n; ++k) {
-    const T masked = x[k] * scale + shift <= T(0) ? T(0) : g[k];
+    const T masked = passed(x[k] * scale + shift, cap, g[k]);
     out[k] = a * masked + b * x[k] + c;
   }
 }

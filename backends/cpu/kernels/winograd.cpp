@@ -190,7 +190,7 @@ struct PixelEpilogue {
   const float* residual;
   bool relu;
   int lanes;
-  Raw bias, scale, shift;
+  Raw bias, scale, shift, cap;
 
   [[gnu::always_inline]] PixelEpilogue(const Epilogue& e, std::int64_t channel, int lanes)
       : residual(e.residual), relu(e.relu), lanes(lanes) {
@@ -198,6 +198,7 @@ struct PixelEpilogue {
     if constexpr (Mode::kFinish) {
       scale = load<kPartial>(e.scale + channel, lanes);
       shift = load<kPartial>(e.shift + channel, lanes);
+      cap = X::all(e.cap);
     }
   }
 
@@ -208,7 +209,10 @@ struct PixelEpilogue {
       // Rounded twice, like the ops that this replaces.
       value = value * scale + shift;
       if (residual) value = value + load<kPartial>(residual + offset, lanes);
-      if (relu) value = value <= X::zero() ? X::zero() : value;
+      if (relu) {
+        value = value <= X::zero() ? X::zero() : value;
+        value = value >= cap ? cap : value;
+      }
     }
     return value;
   }

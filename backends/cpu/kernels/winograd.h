@@ -80,14 +80,15 @@ struct WeightGradient {
   std::int64_t tap_line_stride, tap_stride, tap_row_stride;
 };
 
-/// What becomes of pixels before they are stored: max((pixel + bias) * scale + shift + residual,
-/// 0). All but the residual have a value per channel of the images.
+/// What becomes of pixels before they are stored: (pixel + bias) * scale + shift + residual, with
+/// relu limited to [0, cap]. All but the residual have a value per channel of the images.
 struct Epilogue {
   const float* bias = nullptr;   ///< null: 0
   const float* scale = nullptr;  ///< null: 1, and nothing follows
   const float* shift = nullptr;
-  const float* residual = nullptr;  ///< laid out like the images; null: 0
-  bool relu = false;                ///< NaN stays; false: no maximum
+  const float* residual = nullptr;                      ///< laid out like the images; null: 0
+  bool relu = false;                                    ///< NaN stays; false: no limits
+  float cap = __builtin_nanf("");  ///< NaN: none
 };
 
 /// How pixels are stored: as usual, past the caches (in whole vectors at cache lines), or added to

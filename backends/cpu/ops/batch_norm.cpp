@@ -1,7 +1,10 @@
 // Batch normalization and per-channel affine maps.
 #include "backends/cpu/kernels/batch_norm.h"
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include "backends/cpu/registration.h"
 #include "backends/cpu/streaming.h"
@@ -9,8 +12,10 @@
 #include "core/tensor_impl.h"
 #include "ops/attrs/batch_norm_apply.h"
 #include "ops/attrs/batch_norm_relu.h"
+#include "ops/attrs/batch_norm_relu_backward.h"
 #include "ops/attrs/batch_norm_stats.h"
 #include "ops/attrs/batch_norm_train.h"
+#include "ops/attrs/channel_affine_relu.h"
 #include "ops/schema/channels.h"
 
 namespace facula::cpu {
@@ -26,14 +31,21 @@ const BatchNormLoops<T>& loops() {
 }
 
 template <class T>
+T bound(std::optional<double> cap) {
+  return static_cast<T>(cap.value_or(std::numeric_limits<double>::quiet_NaN()));
+}
+
+template <class T>
 Affine<T> of_channel(const Affine<T>& f, std::int64_t channel) {
-  return {f.scale + channel, f.shift + channel};
+  return {f.scale + channel, f.shift + channel, f.cap};
 }
 
 /// How the elements of [N, C, ...] lie: `rows` rows of C channels, or N * C planes. Both are cut
-/// into slices by size alone.
+/// into slices by size alone: small enough for the second-level cache, where statistics read them
+/// twice, and for sums in float32, yet few, because one thread joins their results.
 struct Layout {
-  static constexpr std::int64_t kSliceElements = 16384;
+  static constexpr std::int64_t kSliceElements = 65536;
+  static constexpr std::int64_t kSliceRows = 2048;
 
   explicit Layout(const Tensor& dense) {
     const TensorImpl& impl = *dense.impl();
@@ -42,8 +54,8 @@ struct Layout {
     plane = channels * batch > 0 ? impl.numel / (channels * batch) : 0;
     by_rows = plane == 1 || facula::is_contiguous(impl, kChannelsLast);
     rows = batch * plane;
-    rows_per_slice =
-        std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, channels));
+    rows_per_slice = std::clamp<std::int64_t>(kSliceElements / std::max<std::int64_t>(1, channels),
+                                              1, kSliceRows);
     slices = by_rows ? (rows + rows_per_slice - 1) / rows_per_slice : batch;
   }
 
@@ -65,6 +77,11 @@ struct Layout {
       const std::int64_t end = std::min((slice + 1) * group, planes);
       for (std::int64_t p = slice * group; p < end; ++p) body(p, p % channels, p * plane);
     });
+  }
+
+  /// Elements of a channel in a slice.
+  std::int64_t elements_of(std::int64_t slice) const {
+    return by_rows ? std::min(rows_per_slice, rows - slice * rows_per_slice) : plane;
   }
 
   std::int64_t channels, batch, plane, rows, rows_per_slice, slices;
@@ -99,22 +116,20 @@ void statistics(const Layout& layout, const T* x, double* mean, double* deviatio
       loops<T>().stats_plane(x + offset, layout.plane, means + p, deviations + p);
     });
   }
-  for (std::int64_t c = 0; c < layout.channels; ++c) {
-    double count = 0, m = 0, d = 0;
-    for (std::int64_t slice = 0; slice < layout.slices; ++slice) {
-      const auto n =
-          static_cast<double>(layout.by_rows ? std::min(layout.rows_per_slice,
-                                                        layout.rows - slice * layout.rows_per_slice)
-                                             : layout.plane);
-      const double difference = static_cast<double>(means[slice * layout.channels + c]) - m;
-      const double total = count + n;
-      m += difference * n / total;
-      d += static_cast<double>(deviations[slice * layout.channels + c]) +
-           difference * difference * count * n / total;
-      count = total;
+  std::fill_n(mean, layout.channels, 0.0);
+  std::fill_n(deviation, layout.channels, 0.0);
+  double count = 0;
+  for (std::int64_t slice = 0; slice < layout.slices; ++slice) {
+    const auto n = static_cast<double>(layout.elements_of(slice));
+    const double share = n / (count + n), weight = count * share;
+    const T* own_mean = means + slice * layout.channels;
+    const T* own_deviation = deviations + slice * layout.channels;
+    for (std::int64_t c = 0; c < layout.channels; ++c) {
+      const double difference = static_cast<double>(own_mean[c]) - mean[c];
+      mean[c] += difference * share;
+      deviation[c] += static_cast<double>(own_deviation[c]) + difference * difference * weight;
     }
-    mean[c] = m;
-    deviation[c] = d;
+    count += n;
   }
 }
 
@@ -122,14 +137,15 @@ void statistics(const Layout& layout, const T* x, double* mean, double* deviatio
 /// do not fit the caches go past them, through a buffer.
 template <class T, class Body>
 void write_rows(const Layout& layout, T* out, Body body) {
-  constexpr std::int64_t kBuffer = kStreamBufferBytes / sizeof(T);
+  constexpr std::int64_t kPiece = kStreamBufferBytes / sizeof(T), kBuffer = 4 * kPiece;
   const std::int64_t n = layout.channels;
   const bool streams =
       n <= kBuffer && worth_streaming(layout.rows * n * static_cast<std::int64_t>(sizeof(T)));
   layout.for_row_slices([&](std::int64_t, std::int64_t first, std::int64_t rows) {
     if (!streams) return body(first, rows, out + first * n);
     alignas(64) T buffer[kBuffer];
-    for (std::int64_t end = first + rows, most = kBuffer / n; first < end; first += most) {
+    const std::int64_t most = std::max<std::int64_t>(1, kPiece / n);
+    for (const std::int64_t end = first + rows; first < end; first += most) {
       const std::int64_t count = std::min(most, end - first);
       body(first, count, buffer);
       stream(out + first * n, buffer, count * n * static_cast<std::int64_t>(sizeof(T)));
@@ -176,9 +192,9 @@ class Normalization {
       scale[channels + c] = static_cast<T>(bias - static_cast<double>(data<T>(means)[c]) * slope);
     }
   }
-  Affine<T> affine() const {
+  Affine<T> affine(std::optional<double> cap = {}) const {
     const T* scale = data<T>(coefficients_);
-    return {scale, scale + coefficients_.numel() / 2};
+    return {scale, scale + coefficients_.numel() / 2, bound<T>(cap)};
   }
 
  private:
@@ -212,25 +228,39 @@ void compute_stats(const Tensor& x, double eps, const Tensor& means, const Tenso
 }
 
 template <class T>
-void train(const KernelArgs& args, double eps, bool relu) {
+void train(const KernelArgs& args, double eps, bool relu, std::optional<double> cap = {}) {
   const Tensor x = dense(args.in(0), channel_format(args.in(0)));
   if (x.numel() == 0) return;
   compute_stats<T>(x, eps, args.out(1), args.out(2));
   const Normalization<T> normalization(args.out(1), args.out(2), per_channel(args, 1),
                                        per_channel(args, 2));
   const Residual<T> residual(args, 3, x);
-  affine(Layout(x), data<T>(x), normalization.affine(), relu, residual.values(),
+  affine(Layout(x), data<T>(x), normalization.affine(cap), relu, residual.values(),
          data<T>(args.out(0)));
 }
 
 /// Sums of the gradient g and of g * (x - mean), one of each per slice and channel.
 template <class T>
 struct GradientSums {
-  GradientSums(const Layout& layout)
-      : memory(new_tensor({2, std::max<std::int64_t>(layout.slices, 1), layout.channels},
-                          dtype_of<T>, kCPU)),
+  explicit GradientSums(const Layout& layout)
+      : memory(new_tensor({2, layout.slices, layout.channels}, dtype_of<T>, kCPU)),
         sums(data<T>(memory)),
         products(sums + layout.slices * layout.channels) {}
+
+  /// [2, C] in float64: both sums over all slices, in order.
+  Tensor joined() const {
+    const std::int64_t slices = memory.size(1), channels = memory.size(2);
+    const Tensor result = new_tensor({2, channels}, kFloat64, kCPU);
+    double* total = data<double>(result);
+    std::fill_n(total, 2 * channels, 0.0);
+    for (std::int64_t slice = 0; slice < slices; ++slice) {
+      for (std::int64_t c = 0; c < channels; ++c) {
+        total[c] += static_cast<double>(sums[slice * channels + c]);
+        total[channels + c] += static_cast<double>(products[slice * channels + c]);
+      }
+    }
+    return result;
+  }
 
   Tensor memory;
   T* sums;
@@ -298,12 +328,10 @@ void backward(const KernelArgs& args, const Tensor& x, const Tensor& weights, co
   T* b = a + channels;
   T* c = b + channels;
   const auto count = static_cast<double>(layout.rows);
+  const Tensor joined = parts.joined();
+  const double* totals = data<double>(joined);
   for (std::int64_t k = 0; k < channels; ++k) {
-    double sum = 0, product = 0;
-    for (std::int64_t slice = 0; slice < layout.slices; ++slice) {
-      sum += static_cast<double>(parts.sums[slice * channels + k]);
-      product += static_cast<double>(parts.products[slice * channels + k]);
-    }
+    const double sum = totals[k], product = totals[channels + k];
     const double inverse = invstd[k];
     const double scale =
         inverse * (weights.defined() ? static_cast<double>(data<T>(weights)[k]) : 1);
@@ -332,18 +360,19 @@ void run_relu_backward(const KernelArgs& args) {
   const Tensor weights = per_channel(args, 2);
   const Tensor means = per_channel(args, 4), inverses = per_channel(args, 5);
   const Normalization<T> normalization(means, inverses, weights, per_channel(args, 3));
-  const Affine<T> relu = normalization.affine();
+  const Affine<T> relu =
+      normalization.affine(args.attrs<ops::batch_norm_relu_backward_attrs>().cap);
   backward(args, x, weights, means, inverses, &relu);
 }
 
 template <class T>
-void run_affine(const KernelArgs& args, bool relu) {
+void run_affine(const KernelArgs& args, bool relu, std::optional<double> cap = {}) {
   const Tensor x = dense(args.in(0), channel_format(args.in(0)));
   if (x.numel() == 0) return;
   const Tensor scale = per_channel(args, 1), shift = per_channel(args, 2);
   const Residual<T> residual(args, 3, x);
-  affine(Layout(x), data<T>(x), {data<T>(scale), data<T>(shift)}, relu, residual.values(),
-         data<T>(args.out()));
+  affine(Layout(x), data<T>(x), {data<T>(scale), data<T>(shift), bound<T>(cap)}, relu,
+         residual.values(), data<T>(args.out()));
 }
 
 template <class T>
@@ -352,7 +381,8 @@ struct Run {
     train<T>(args, args.attrs<ops::batch_norm_train_attrs>().eps, false);
   }
   static void batch_norm_relu(const KernelArgs& args) {
-    train<T>(args, args.attrs<ops::batch_norm_relu_attrs>().eps, true);
+    const auto& attrs = args.attrs<ops::batch_norm_relu_attrs>();
+    train<T>(args, attrs.eps, true, attrs.cap);
   }
   static void batch_norm_stats(const KernelArgs& args) {
     compute_stats<T>(dense(args.in(0), channel_format(args.in(0))),
@@ -364,13 +394,16 @@ struct Run {
     const Normalization<T> normalization(per_channel(args, 1), per_channel(args, 2),
                                          per_channel(args, 3), per_channel(args, 4));
     const Residual<T> residual(args, 5, x);
-    affine(Layout(x), data<T>(x), normalization.affine(),
-           args.attrs<ops::batch_norm_apply_attrs>().relu, residual.values(), data<T>(args.out()));
+    const auto& attrs = args.attrs<ops::batch_norm_apply_attrs>();
+    affine(Layout(x), data<T>(x), normalization.affine(attrs.cap), attrs.relu, residual.values(),
+           data<T>(args.out()));
   }
   static void batch_norm_backward(const KernelArgs& args) { run_backward<T>(args); }
   static void batch_norm_relu_backward(const KernelArgs& args) { run_relu_backward<T>(args); }
   static void channel_affine(const KernelArgs& args) { run_affine<T>(args, false); }
-  static void channel_affine_relu(const KernelArgs& args) { run_affine<T>(args, true); }
+  static void channel_affine_relu(const KernelArgs& args) {
+    run_affine<T>(args, true, args.attrs<ops::channel_affine_relu_attrs>().cap);
+  }
 };
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Batch norm channel by channel in double, on contiguous copies.
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include <facula/ops.h>
 
@@ -8,8 +10,10 @@
 #include "core/tensor_impl.h"
 #include "ops/attrs/batch_norm_apply.h"
 #include "ops/attrs/batch_norm_relu.h"
+#include "ops/attrs/batch_norm_relu_backward.h"
 #include "ops/attrs/batch_norm_stats.h"
 #include "ops/attrs/batch_norm_train.h"
+#include "ops/attrs/channel_affine_relu.h"
 
 namespace facula::cpu {
 namespace {
@@ -56,12 +60,14 @@ class PerChannel {
 
 double& entry(const Tensor& tensor, std::int64_t i) { return tensor.impl()->typed<double>()[i]; }
 
-/// max(value + residual, 0) in place.
-void add_and_rectify(const Channels& y, const KernelArgs& args, std::size_t residual) {
+/// min(max(value + residual, 0), cap) in place.
+void add_and_rectify(const Channels& y, const KernelArgs& args, std::size_t residual,
+                     std::optional<double> cap) {
+  const double most = cap.value_or(std::numeric_limits<double>::infinity());
   const Channels added(args.has(residual) ? args.in(residual) : zeros(args.in(0).sizes()));
   for (std::int64_t c = 0; c < y.channels; ++c) {
     for (std::int64_t i = 0; i < y.count; ++i) {
-      y.at(c, i) = std::max(y.at(c, i) + added.at(c, i), 0.);
+      y.at(c, i) = std::min(std::max(y.at(c, i) + added.at(c, i), 0.), most);
     }
   }
 }
@@ -82,10 +88,10 @@ struct Stats {
   Tensor mean, inverse;
 };
 
-/// out(0) = (x - mean) * inverse * weight + bias, with `relu` max(... + residual, 0). `weight`,
-/// `bias` and `residual` are numbers of inputs.
+/// out(0) = (x - mean) * inverse * weight + bias, with `relu` min(max(... + residual, 0), cap).
+/// `weight`, `bias` and `residual` are numbers of inputs.
 void apply(const KernelArgs& args, const Tensor& mean, const Tensor& inverse, std::size_t weight,
-           std::size_t bias, bool relu, std::size_t residual) {
+           std::size_t bias, std::size_t residual, bool relu, std::optional<double> cap) {
   const Channels x(args.in(0)), y(zeros(args.out().sizes(), kFloat64));
   const PerChannel weights(args, weight, 1), biases(args, bias);
   for (std::int64_t c = 0; c < x.channels; ++c) {
@@ -93,13 +99,13 @@ void apply(const KernelArgs& args, const Tensor& mean, const Tensor& inverse, st
       y.at(c, i) = (x.at(c, i) - entry(mean, c)) * entry(inverse, c) * weights[c] + biases[c];
     }
   }
-  if (relu) add_and_rectify(y, args, residual);
+  if (relu) add_and_rectify(y, args, residual, cap);
   args.out(0).copy_(y.tensor());
 }
 
-void train(const KernelArgs& args, double eps, bool relu) {
+void train(const KernelArgs& args, double eps, bool relu, std::optional<double> cap) {
   const Stats stats(Channels(args.in(0)), eps);
-  apply(args, stats.mean, stats.inverse, 1, 2, relu, 3);
+  apply(args, stats.mean, stats.inverse, 1, 2, 3, relu, cap);
   args.out(1).copy_(stats.mean);
   args.out(2).copy_(stats.inverse);
 }
@@ -138,10 +144,11 @@ void plain_backward(const KernelArgs& args) {
 void relu_backward(const KernelArgs& args) {
   const Channels grad(args.in(0).to(kFloat64, false, true)), x(args.in(1));
   const PerChannel weight(args, 2, 1), bias(args, 3), mean(args, 4), inverse(args, 5);
+  const std::optional<double> cap = args.attrs<ops::batch_norm_relu_backward_attrs>().cap;
   for (std::int64_t c = 0; c < x.channels; ++c) {
     for (std::int64_t i = 0; i < x.count; ++i) {
       const double before = (x.at(c, i) - mean[c]) * inverse[c] * weight[c] + bias[c];
-      if (before <= 0) grad.at(c, i) = 0;
+      if (before <= 0 || (cap && before >= *cap)) grad.at(c, i) = 0;
     }
   }
   backward(args, grad, mean, inverse);
@@ -153,7 +160,7 @@ void affine(const KernelArgs& args, bool relu) {
   for (std::int64_t c = 0; c < x.channels; ++c) {
     for (std::int64_t i = 0; i < x.count; ++i) y.at(c, i) = x.at(c, i) * scale[c] + shift[c];
   }
-  if (relu) add_and_rectify(y, args, 3);
+  if (relu) add_and_rectify(y, args, 3, args.attrs<ops::channel_affine_relu_attrs>().cap);
   args.out().copy_(y.tensor());
 }
 
@@ -161,10 +168,12 @@ void affine(const KernelArgs& args, bool relu) {
 
 void register_batch_norm_reference() {
   add(OpId::batch_norm_train, {"reference", nullptr, [](const KernelArgs& args) {
-                                 train(args, args.attrs<ops::batch_norm_train_attrs>().eps, false);
+                                 train(args, args.attrs<ops::batch_norm_train_attrs>().eps, false,
+                                       {});
                                }});
   add(OpId::batch_norm_relu, {"reference", nullptr, [](const KernelArgs& args) {
-                                train(args, args.attrs<ops::batch_norm_relu_attrs>().eps, true);
+                                const auto& a = args.attrs<ops::batch_norm_relu_attrs>();
+                                train(args, a.eps, true, a.cap);
                               }});
   add(OpId::batch_norm_stats, {"reference", nullptr, [](const KernelArgs& args) {
                                  const Stats stats(Channels(args.in(0)),
@@ -173,8 +182,9 @@ void register_batch_norm_reference() {
                                  args.out(1).copy_(stats.inverse);
                                }});
   add(OpId::batch_norm_apply, {"reference", nullptr, [](const KernelArgs& args) {
+                                 const auto& a = args.attrs<ops::batch_norm_apply_attrs>();
                                  apply(args, args.in(1).to(kFloat64), args.in(2).to(kFloat64), 3, 4,
-                                       args.attrs<ops::batch_norm_apply_attrs>().relu, 5);
+                                       5, a.relu, a.cap);
                                }});
   add(OpId::batch_norm_backward, {"reference", nullptr, plain_backward});
   add(OpId::batch_norm_relu_backward, {"reference", nullptr, relu_backward});

@@ -4,8 +4,10 @@
 
 #include "backends/cpu/registration.h"
 #include "core/tensor_impl.h"
+#include "ops/attrs/channel_affine_relu.h"
 #include "ops/attrs/conv2d.h"
 #include "ops/attrs/conv2d_fused.h"
+#include "ops/attrs/hardtanh.h"
 #include "runtime/dispatch.h"
 
 namespace facula::cpu {
@@ -24,10 +26,15 @@ void run(const KernelArgs& args) {
   run_into(OpId::conv2d, {&args.in(0), &args.in(1), &args.in(2)}, &conv, out);
   // The rest in place.
   if (!args.has(3)) {
-    if (a.relu) run_into(OpId::relu, {&out}, nullptr, out);
+    const ops::hardtanh_attrs limits = {0, a.cap.value_or(0)};
+    if (a.cap) {
+      run_into(OpId::hardtanh, {&out}, &limits, out);
+    } else if (a.relu) {
+      run_into(OpId::relu, {&out}, nullptr, out);
+    }
   } else if (a.relu) {
-    run_into(OpId::channel_affine_relu, {&out, &args.in(3), &args.in(4), &args.in(5)}, nullptr,
-             out);
+    const ops::channel_affine_relu_attrs relu = {a.cap};
+    run_into(OpId::channel_affine_relu, {&out, &args.in(3), &args.in(4), &args.in(5)}, &relu, out);
   } else {
     run_into(OpId::channel_affine, {&out, &args.in(3), &args.in(4)}, nullptr, out);
   }

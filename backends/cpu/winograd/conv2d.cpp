@@ -120,7 +120,8 @@ void run_correlation(const KernelArgs& args, const Correlation& shape) {
       .scale = after.scale(),
       .shift = after.shift(),
       .residual = after.residual(),
-      .relu = after.relu()};
+      .relu = after.relu(),
+      .cap = after.cap()};
   correlate(shape, images.impl()->typed<float>(), taps, epilogue, result.impl()->typed<float>());
   if (convert) args.out().copy_(result);
 }

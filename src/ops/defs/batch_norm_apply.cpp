@@ -15,8 +15,10 @@ void infer(Infer& c) {
     check_per_channel(c.in(i), "a per-channel input", input, "batch_norm_apply");
   }
   check_residual(c.in(5), input, "batch_norm_apply");
-  check<ValueError>(!c.has(5) || c.attrs<batch_norm_apply_attrs>().relu,
-                    "batch_norm_apply: a residual is only added before relu; pass relu = true");
+  const auto& attrs = c.attrs<batch_norm_apply_attrs>();
+  check<ValueError>(attrs.relu || (!c.has(5) && !attrs.cap),
+                    "batch_norm_apply: residual and cap belong to relu; pass relu = true");
+  check_cap(attrs.cap, "batch_norm_apply");
   c.out(input.dtype(), input.sizes(), channel_format(input));
 }
 
@@ -26,10 +28,10 @@ OpDef define_batch_norm_apply() {
   return {
       .signature =
           "batch_norm_apply(Tensor self, Tensor mean, Tensor invstd, Tensor? weight=None, "
-          "Tensor? bias=None, Tensor? residual=None, bool relu=False) -> Tensor",
+          "Tensor? bias=None, Tensor? residual=None, bool relu=False, float? cap=None) -> Tensor",
       .doc =
           "(self - mean) * invstd * weight + bias per channel of [N, C, ...]; with relu "
-          "max(... + residual, 0).",
+          "min(max(... + residual, 0), cap).",
       .infer = infer,
       .gradient = not_differentiable("use batch_norm, which differentiates through the statistics"),
       .saves = kSavesNothing,
@@ -45,6 +47,8 @@ OpDef define_batch_norm_apply() {
                    s.normal({70}), NoneType{}, true});
             s.add({s.normal({4, 3, 5}), s.normal({3}), s.uniform({3}, 0.5, 2), NoneType{},
                    s.normal({3}), s.normal({4, 3, 5}), true});
+            s.add({s.normal({4, 20, 5}), s.normal({20}), s.uniform({20}, 0.5, 2), NoneType{},
+                   NoneType{}, NoneType{}, true, 0.75});
           },
       .errors =
           [](ErrorSamples& e) {
@@ -52,6 +56,9 @@ OpDef define_batch_norm_apply() {
             e.fails({e.normal({6, 3}), e.normal({3}), e.normal({3}), NoneType{}, NoneType{},
                      e.normal({6, 3})},
                     "relu = true");
+            e.fails({e.normal({6, 3}), e.normal({3}), e.normal({3}), NoneType{}, NoneType{},
+                     NoneType{}, true, -1.0},
+                    "not positive");
           },
   };
 }

@@ -11,6 +11,7 @@ namespace {
 void infer(Infer& c) {
   infer_batch_norm(c, "batch_norm_relu");
   check_residual(c.in(3), c.in(0), "batch_norm_relu");
+  check_cap(c.attrs<batch_norm_relu_attrs>().cap, "batch_norm_relu");
 }
 
 /// The gradients of input, weight and bias.
@@ -21,27 +22,27 @@ void set_gradients(GradientContext& g, std::tuple<Tensor, Tensor, Tensor> grads)
 }
 
 void gradient(GradientContext& g) {
+  const auto& attrs = g.attrs<batch_norm_relu_attrs>();
   const Tensor input = g.input(0);
   const Tensor weight = g.has_input(1) ? g.input(1) : Tensor();
   const Tensor bias = g.has_input(2) ? g.input(2) : Tensor();
   const bool residual = g.has_input(3);
   const bool only_result = g.grad(0).defined() && !g.grad(1).defined() && !g.grad(2).defined();
   if (only_result && !residual && !g.higher_order()) {
-    return set_gradients(
-        g, batch_norm_relu_backward(g.grad(), input, weight, bias, g.output(1), g.output(2)));
+    return set_gradients(g, batch_norm_relu_backward(g.grad(), input, weight, bias, g.output(1),
+                                                     g.output(2), attrs.cap));
   }
   Tensor grad = g.take_grad();
   if (grad.defined()) {
-    const Tensor result =
-        residual
-            ? g.output(0)
-            : batch_norm_apply(input, g.output(1), g.output(2), weight, bias, {}, true).detach();
-    grad = relu_backward(grad, result);
+    const Tensor result = residual ? g.output(0)
+                                   : batch_norm_apply(input, g.output(1), g.output(2), weight, bias,
+                                                      {}, true, attrs.cap)
+                                         .detach();
+    grad = relu_backward(std::move(grad), result, attrs.cap);
     if (g.needs(3)) g.set(3, grad);
   }
   if (g.higher_order() || !only_result) {
-    return composed_batch_norm_gradient(g, grad, input, weight,
-                                        g.attrs<batch_norm_relu_attrs>().eps);
+    return composed_batch_norm_gradient(g, grad, input, weight, attrs.eps);
   }
   set_gradients(g, batch_norm_backward(grad, input, weight, g.output(1), g.output(2)));
 }
@@ -52,10 +53,10 @@ OpDef define_batch_norm_relu() {
   return {
       .signature =
           "batch_norm_relu(Tensor self, Tensor? weight=None, Tensor? bias=None, "
-          "Tensor? residual=None, float eps=1e-05) -> (Tensor, Tensor, Tensor)",
+          "Tensor? residual=None, float eps=1e-05, float? cap=None) -> (Tensor, Tensor, Tensor)",
       .doc =
-          "relu(batch_norm_train(self) + residual) in one pass; returns also the means [C] and "
-          "1/sqrt(variance + eps) [C].  self, residual: [N, C, ...].",
+          "relu(batch_norm_train(self) + residual) in one pass, at most cap (6 in relu6); returns "
+          "also the means [C] and 1/sqrt(variance + eps) [C].  self, residual: [N, C, ...].",
       .infer = infer,
       .gradient = gradient,
       .saves = {input(0), input(1), input(2), shape_of(3), output(0).with_input(3), output(1),
@@ -73,6 +74,9 @@ OpDef define_batch_norm_relu() {
                    s.normal({4, 3, 5, 2})});
             s.add({s.normal({4, 70, 2}), s.uniform({70}, 0.5, 2), s.normal({70}),
                    s.normal({4, 70, 2}), 0.1});
+            s.add({s.normal({4, 20, 5}), s.uniform({20}, 0.5, 2), s.normal({20}), NoneType{}, 1e-5,
+                   0.75});
+            s.add({s.normal({4, 3, 5}), NoneType{}, NoneType{}, s.normal({4, 3, 5}), 1e-5, 0.75});
           },
       .errors =
           [](ErrorSamples& e) {
@@ -81,6 +85,8 @@ OpDef define_batch_norm_relu() {
             e.fails({e.normal({1, 3})}, "no variance");
             e.fails({e.normal({4, 3}), NoneType{}, NoneType{}, e.normal({4, 1})},
                     "residual of size");
+            e.fails({e.normal({4, 3}), NoneType{}, NoneType{}, NoneType{}, 1e-5, 0.0},
+                    "not positive");
           },
   };
 }

@@ -1,12 +1,16 @@
+#include "ops/attrs/batch_norm_relu_backward.h"
+
 #include <facula/ops.h>
 
 #include "ops/schema/batch_norm.h"
+#include "ops/schema/channels.h"
 
 namespace facula::ops {
 namespace {
 
 void infer(Infer& c) {
   infer_batch_norm_backward(c, c.in(1), {2, 3, 4, 5}, "batch_norm_relu_backward");
+  check_cap(c.attrs<batch_norm_relu_backward_attrs>().cap, "batch_norm_relu_backward");
 }
 
 }  // namespace
@@ -15,7 +19,7 @@ OpDef define_batch_norm_relu_backward() {
   return {
       .signature =
           "batch_norm_relu_backward(Tensor grad, Tensor input, Tensor? weight, "
-          "Tensor? bias, Tensor mean, Tensor invstd) -> (Tensor, Tensor, Tensor)",
+          "Tensor? bias, Tensor mean, Tensor invstd, float? cap=None) -> (Tensor, Tensor, Tensor)",
       .doc =
           "Gradients of batch_norm_relu without a residual with respect to input, weight and "
           "bias.",
@@ -35,6 +39,8 @@ OpDef define_batch_norm_relu_backward() {
                    s.normal({3}), s.uniform({3}, 0.5, 2)});
             s.add({s.normal({4, 70, 5, 2}), s.normal({4, 70, 5, 2}), s.normal({70}), s.normal({70}),
                    s.normal({70}), s.uniform({70}, 0.5, 2)});
+            s.add({s.normal({4, 20, 5}), s.normal({4, 20, 5}), s.normal({20}), s.normal({20}),
+                   s.normal({20}), s.uniform({20}, 0.5, 2), 0.75});
           },
       .errors =
           [](ErrorSamples& e) {
@@ -44,6 +50,9 @@ OpDef define_batch_norm_relu_backward() {
             e.fails({e.normal({6, 3}), e.normal({6, 3}), NoneType{}, e.normal({2}), e.normal({3}),
                      e.normal({3})},
                     "of size");
+            e.fails({e.normal({6, 3}), e.normal({6, 3}), NoneType{}, NoneType{}, e.normal({3}),
+                     e.normal({3}), -1.0},
+                    "not positive");
           },
   };
 }

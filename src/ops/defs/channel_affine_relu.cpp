@@ -1,3 +1,5 @@
+#include "ops/attrs/channel_affine_relu.h"
+
 #include <facula/ops.h>
 
 #include "ops/schema/channels.h"
@@ -14,11 +16,13 @@ void infer(Infer& c) {
   check_per_channel(c.in(1), "scale", input, kName);
   check_per_channel(c.in(2), "shift", input, kName);
   check_residual(c.in(3), input, kName);
+  check_cap(c.attrs<channel_affine_relu_attrs>().cap, kName);
   c.out(input.dtype(), input.sizes(), channel_format(input));
 }
 
 void gradient(GradientContext& g) {
-  const Tensor grad = relu_backward(g.take_grad(), g.output(0));
+  const Tensor grad =
+      relu_backward(g.take_grad(), g.output(0), g.attrs<channel_affine_relu_attrs>().cap);
   const Tensor scale = g.input(1);
   if (g.needs(0)) g.set(0, channel_affine(grad, scale, zeros_like(scale)));
   const Dims dims = all_but_channels(grad.dim());
@@ -33,10 +37,10 @@ OpDef define_channel_affine_relu() {
   return {
       .signature =
           "channel_affine_relu(Tensor self, Tensor scale, Tensor shift, "
-          "Tensor? residual=None) -> Tensor",
+          "Tensor? residual=None, float? cap=None) -> Tensor",
       .doc =
-          "relu(channel_affine(self, scale, shift) + residual) in one pass.  self, residual: "
-          "[N, C, ...], scale, shift: [C].",
+          "relu(channel_affine(self, scale, shift) + residual) in one pass, at most cap.  self, "
+          "residual: [N, C, ...], scale, shift: [C].",
       .infer = infer,
       .gradient = gradient,
       .saves = {input(0).for_grad_of(1), input(1), output(0)},
@@ -50,6 +54,7 @@ OpDef define_channel_affine_relu() {
             s.add({s.normal({6, 3}), s.normal({3}), s.normal({3})});
             s.add({s.normal({2, 3, 5}), s.normal({3}), s.normal({3}), s.normal({2, 3, 5})});
             s.add({s.normal({2, 70}), s.normal({70}), s.normal({70}), s.normal({2, 70})});
+            s.add({s.normal({6, 20}), s.normal({20}), s.normal({20}), NoneType{}, 0.75});
           },
       .errors =
           [](ErrorSamples& e) {
@@ -57,6 +62,8 @@ OpDef define_channel_affine_relu() {
             e.fails({e.normal({6}), e.normal({2}), e.normal({3})}, "expected [N, C]");
             e.fails({e.normal({6, 3}), e.normal({3}), e.normal({3}), e.normal({6, 1})},
                     "residual of size");
+            e.fails({e.normal({6, 3}), e.normal({3}), e.normal({3}), NoneType{}, -1.0},
+                    "not positive");
           },
   };
 }

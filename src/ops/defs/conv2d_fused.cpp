@@ -2,6 +2,7 @@
 
 #include <facula/ops.h>
 
+#include "ops/schema/channels.h"
 #include "ops/schema/convolution.h"
 #include "ops/schema/op_def.h"
 
@@ -26,6 +27,8 @@ void infer(Infer& c) {
   check<ValueError>(!c.has(5) || (c.has(3) && a.relu),
                     "{}: a residual is only added between scale, shift and relu; pass these",
                     kName);
+  check<ValueError>(!a.cap || a.relu, "{}: a cap belongs to relu; pass relu = true", kName);
+  check_cap(a.cap, kName);
   if (c.has(3)) check_operand(c.in(3), "scale", input, IntList(shape.oc));
   if (c.has(4)) check_operand(c.in(4), "shift", input, IntList(shape.oc));
   if (c.has(5)) check_operand(c.in(5), "residual", input, shape.output_sizes());
@@ -38,12 +41,12 @@ OpDef define_conv2d_fused() {
       .signature =
           "conv2d_fused(Tensor input, Tensor weight, Tensor? bias, Tensor? scale, Tensor? shift, "
           "Tensor? residual, bool relu, int[2] stride=1, int[2] padding=0, int[2] dilation=1, "
-          "int groups=1) -> Tensor",
+          "int groups=1, float? cap=None) -> Tensor",
       .doc =
           "conv2d and what follows it, in one pass: channel_affine(conv2d(input, weight, bias), "
-          "scale, shift), with relu max(... + residual, 0). The bits are those of the ops one "
-          "after "
-          "the other.  scale, shift: [OC], both or neither, residual: [N, OC, oH, oW].",
+          "scale, shift), with relu min(max(... + residual, 0), cap). The bits are those of the "
+          "ops one after the other.  scale, shift: [OC], both or neither, residual: [N, OC, oH, "
+          "oW].",
       .infer = infer,
       .gradient = not_differentiable("it is used where nothing is recorded"),
       .saves = kSavesNothing,
@@ -62,6 +65,8 @@ OpDef define_conv2d_fused() {
                    s.normal({4}), s.normal({2, 4, 6, 5}), true, Dims{1}, Dims{1}});
             s.add({s.normal({0, 3, 4, 4}), s.normal({5, 3, 3, 3}), NoneType{}, s.normal({5}),
                    s.normal({5}), NoneType{}, true});
+            s.add({s.normal({2, 3, 6, 5}), s.normal({4, 3, 3, 3}), NoneType{}, s.normal({4}),
+                   s.normal({4}), NoneType{}, true, Dims{1}, Dims{1}, Dims{1}, 1, 0.75});
           },
       .errors =
           [](ErrorSamples& e) {
@@ -73,6 +78,8 @@ OpDef define_conv2d_fused() {
             e.fails({x, weight, none, none, none, e.normal({2, 4, 3, 3}), true}, "pass these");
             e.fails({x, weight, none, e.normal({4}), e.normal({4}), e.normal({2, 4, 5, 5}), true},
                     "residual of size");
+            e.fails({x, weight, none, none, none, none, false, Dims{1}, Dims{0}, Dims{1}, 1, 6.0},
+                    "pass relu");
           },
   };
 }

@@ -34,6 +34,16 @@ void check_residual(const Tensor& residual, const Tensor& input, const char* op)
                     name_of(residual.dtype()), name_of(input.dtype()));
 }
 
+void check_cap(std::optional<double> cap, const char* op) {
+  check<ValueError>(!cap || *cap > 0, "{}: cap {} is not positive; pass None for none", op,
+                    cap.value_or(0));
+}
+
+Tensor relu_backward(Tensor grad, const Tensor& result, std::optional<double> cap) {
+  return cap ? hardtanh_backward(std::move(grad), result, 0, *cap)
+             : relu_backward(std::move(grad), result);
+}
+
 MemoryFormat channel_format(const Tensor& input) { return input.suggest_memory_format(); }
 
 Tensor along_channels(const Tensor& values, int rank) {

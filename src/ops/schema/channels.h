@@ -1,6 +1,8 @@
 // Ops that treat dimension 1 as channels.
 #pragma once
 
+#include <optional>
+
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -11,6 +13,10 @@ std::int64_t check_channels(const Tensor& input, const char* op);
 void check_per_channel(const Tensor& values, const char* name, const Tensor& input, const char* op);
 /// Checks what is added to a result of the input's size and dtype; absent ones pass.
 void check_residual(const Tensor& residual, const Tensor& input, const char* op);
+/// Checks the upper bound of relu.
+void check_cap(std::optional<double> cap, const char* op);
+/// The gradient of min(max(x, 0), cap), given that result.
+Tensor relu_backward(Tensor grad, const Tensor& result, std::optional<double> cap);
 /// channels_last if the input is stored so, else contiguous: what channel ops produce.
 MemoryFormat channel_format(const Tensor& input);
 /// [1, C, 1, ...] view of per-channel values for broadcasting against an input of `rank`
