@@ -31,13 +31,15 @@ def environment(cpus):
                 f"{path} is missing, without it PyTorch is slower than it could be; remedy: "
                 "apt-get install libopenblas0-openmp libtcmalloc-minimal4"
             )
-    avx512 = _cpu_has("avx512f")
+    # The instruction set that Facula is limited to limits both sides.
+    avx512 = _cpu_has("avx512f") and os.environ.get("FACULA_CPU_CAPABILITY", "avx512") == "avx512"
     return {
         "LD_LIBRARY_PATH": openblas,
         "LD_PRELOAD": tcmalloc,
         "TCMALLOC_RELEASE_RATE": "0",
         "OPENBLAS_CORETYPE": "SkylakeX" if avx512 else "Haswell",
         "ATEN_CPU_CAPABILITY": "avx512" if avx512 else "avx2",
+        "ONEDNN_MAX_CPU_ISA": "DEFAULT" if avx512 else "AVX2",
         "OMP_NUM_THREADS": str(len(cpus)),
         "OMP_PROC_BIND": "true",
         "GOMP_CPU_AFFINITY": " ".join(map(str, cpus)),
