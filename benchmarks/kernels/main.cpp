@@ -1,0 +1,227 @@
+// The kernels behind an op, one by one: which of them take a problem, how exact and how fast they
+// are.
+//
+//   bench_kernels [--check] [--rounds N] PROBLEM...
+//   bench_kernels --random N [--seed S] [OP...]
+//
+// PROBLEM: see problem.h. Of every implementation that takes it, in the order in which the op tries
+// them: the largest error against the double reference, relative to the largest expected value,
+// and, without --check, the median time of runs that take turns, GFLOP/s (of the operations of the
+// plain definition, whatever algorithm is used) and percent of the measured multiply-add peak.
+//
+// --random compares every implementation of the ops (default: all) with the reference on N random
+// problems that it takes. The exit status is 1 if an error is beyond kMostError.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include <facula/autograd.h>
+#include <facula/generator.h>
+#include <facula/ops.h>
+#include <facula/parallel.h>
+#include <fmt/format.h>
+
+#include "base/check.h"
+#include "benchmarks/kernels/problem.h"
+#include "cli/machine_limits.h"
+
+namespace facula::kernels {
+namespace {
+
+/// Relative to the largest value. Winograd's transforms cost about two of the seven digits.
+constexpr double kMostError = 2e-5;
+
+/// The largest difference over the largest magnitude expected.
+double error_of(const Tensor& actual, const Tensor& expected) {
+  const Tensor a = actual.to(kFloat64), b = expected.to(kFloat64);
+  if (b.numel() == 0) return 0;
+  const double scale = amax(abs(b)).item<double>(), error = amax(abs(a - b)).item<double>();
+  return error == 0 ? 0 : error / scale;
+}
+
+bool is_reference(const Implementation& implementation) {
+  return std::strcmp(implementation.name, "reference") == 0;
+}
+
+Tensor reference_result(const Call& call) {
+  const auto& list = implementations(call.id(), DeviceType::cpu);
+  const auto reference = std::find_if(list.begin(), list.end(), is_reference);
+  Tensor result = call.result();
+  call.run(*reference, result);
+  return result;
+}
+
+struct Row {
+  const Implementation* implementation;
+  Tensor result;
+  double error = 0;
+  std::vector<double> seconds = {};
+};
+
+double median(std::vector<double> values) {
+  std::nth_element(values.begin(), values.begin() + values.size() / 2, values.end());
+  return values[values.size() / 2];
+}
+
+/// Runs the implementations in turn.
+void measure(const Call& call, std::vector<Row>& rows, int rounds) {
+  using Clock = std::chrono::steady_clock;
+  for (int round = -1; round < rounds; ++round) {  // the first does not count
+    for (Row& row : rows) {
+      const auto start = Clock::now();
+      call.run(*row.implementation, row.result);
+      const std::chrono::duration<double> elapsed = Clock::now() - start;
+      if (round >= 0) row.seconds.push_back(elapsed.count());
+    }
+  }
+}
+
+double measured_peak() {
+  std::vector<int> cpus = machine::usable_cpus();
+  cpus.resize(std::min(cpus.size(), static_cast<std::size_t>(get_num_threads())));
+  return machine::fma_gflops(cpus, machine::best_arithmetic()).median;
+}
+
+/// Prints all about one problem; false if a kernel is wrong.
+bool show(const Problem& problem, bool only_check, int rounds, double peak) {
+  std::printf("%s\n", problem.str().c_str());
+  const Call call(problem);
+  const Tensor expected = reference_result(call);
+  std::vector<Row> rows;
+  for (const Implementation& implementation : implementations(call.id(), DeviceType::cpu)) {
+    if (is_reference(implementation)) continue;
+    if (const Refusal refusal = call.refuse(implementation)) {
+      std::printf("  %-28s refuses: %s\n", implementation.name, refusal);
+      continue;
+    }
+    rows.push_back({&implementation, call.result()});
+    call.run(implementation, rows.back().result);
+    rows.back().error = error_of(rows.back().result, expected);
+  }
+  if (!only_check) measure(call, rows, rounds);
+  bool right = true;
+  for (const Row& row : rows) {
+    std::printf("  %-28s error %.1e%s", row.implementation->name, row.error,
+                row.error <= kMostError ? "" : "  WRONG");
+    right = right && row.error <= kMostError;
+    if (!row.seconds.empty()) {
+      const double seconds = median(row.seconds), gflops = problem.flops() / seconds * 1e-9;
+      std::printf("  %9.3f ms  %7.1f GFLOP/s  %4.0f %% of peak", seconds * 1e3, gflops,
+                  100 * gflops / peak);
+    }
+    std::printf("\n");
+  }
+  return right;
+}
+
+/// What random problems have shown of one implementation.
+struct Record {
+  int problems = 0, wrong = 0;
+  double worst = 0;
+  std::string where = {};
+
+  void add(const Problem& problem, double error, const char* implementation) {
+    ++problems;
+    const bool is_wrong = !(error <= kMostError);
+    if (is_wrong) {
+      ++wrong;
+      std::printf("WRONG %s: %s: error %.1e\n", implementation, problem.str().c_str(), error);
+    }
+    if (is_wrong || error >= worst) {
+      worst = error;
+      where = problem.str();
+    }
+  }
+};
+
+/// Compares every implementation with the reference until each has taken `count` problems, or
+/// kMostDraws times as many have been drawn.
+bool check_random(const std::string& op, int count, unsigned seed) {
+  constexpr int kMostDraws = 100;
+  std::mt19937 generator(seed);
+  const auto& list = implementations(find_op(op)->id, DeviceType::cpu);
+  std::vector<Record> records(list.size());
+  const auto lacks = [&](const Record& record) { return record.problems < count; };
+  for (int draw = 0; draw / kMostDraws < count; ++draw) {
+    const Problem problem = Problem::random(op, generator);
+    const Call call(problem);
+    Tensor expected;
+    bool all = true;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (is_reference(list[i]) || !lacks(records[i])) continue;
+      all = false;
+      if (call.refuse(list[i])) continue;
+      if (!expected.defined()) expected = reference_result(call);
+      Tensor result = call.result();
+      call.run(list[i], result);
+      records[i].add(problem, error_of(result, expected), list[i].name);
+    }
+    if (all) break;
+  }
+  std::printf("%s\n", op.c_str());
+  bool right = true;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (is_reference(list[i])) continue;
+    const Record& record = records[i];
+    std::printf("  %-32s %6d problems, %d wrong, worst error %.1e at %s\n", list[i].name,
+                record.problems, record.wrong, record.worst, record.where.c_str());
+    right = right && record.wrong == 0 && record.problems > 0;
+  }
+  return right;
+}
+
+int run(const std::vector<std::string>& arguments) {
+  bool only_check = false, right = true;
+  int rounds = 15, random = 0;
+  unsigned seed = 1;
+  std::vector<std::string> rest;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& argument = arguments[i];
+    const bool more = i + 1 < arguments.size();
+    if (argument == "--check") {
+      only_check = true;
+    } else if (argument == "--rounds" && more) {
+      rounds = std::max(1, std::atoi(arguments[++i].c_str()));
+    } else if (argument == "--random" && more) {
+      random = std::max(1, std::atoi(arguments[++i].c_str()));
+    } else if (argument == "--seed" && more) {
+      seed = static_cast<unsigned>(std::atoi(arguments[++i].c_str()));
+    } else if (argument.starts_with("-")) {
+      std::fprintf(stderr,
+                   "usage: bench_kernels [--check] [--rounds N] PROBLEM...\n"
+                   "       bench_kernels --random N [--seed S] [OP...]\n");
+      return 2;
+    } else {
+      rest.push_back(argument);
+    }
+  }
+  const NoGradGuard no_grad;
+  manual_seed(seed);
+  if (random > 0) {
+    for (const std::string& op : rest.empty() ? ops() : rest) {
+      check<ValueError>(std::find(ops().begin(), ops().end(), op) != ops().end(),
+                        "--random: no op '{}'; one of {}", op, fmt::join(ops(), ", "));
+      right = check_random(op, random, seed) && right;
+    }
+    return right ? 0 : 1;
+  }
+  std::vector<Problem> problems;
+  for (const std::string& text : rest) problems.emplace_back(text);
+  const double peak = only_check ? 0 : measured_peak();
+  for (const Problem& problem : problems) right = show(problem, only_check, rounds, peak) && right;
+  return right ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace facula::kernels
+
+int main(int argc, char** argv) {
+  try {
+    return facula::kernels::run({argv + 1, argv + argc});
+  } catch (const facula::Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
+  }
+}
