@@ -85,6 +85,26 @@ void register_implementation(OpId id, DeviceType device, Implementation implemen
   implementation_table()[static_cast<int>(id)][static_cast<int>(device)].push_back(implementation);
 }
 
+namespace {
+
+double (*peak_measures[kDeviceTypeCount])() = {};
+
+}  // namespace
+
+void register_peak(DeviceType device, double (*measure)()) {
+  peak_measures[static_cast<int>(device)] = measure;
+}
+
+double peak_gflops(DeviceType device) {
+  static std::once_flag measured[kDeviceTypeCount];
+  static double peaks[kDeviceTypeCount] = {};
+  const auto i = static_cast<std::size_t>(device);
+  std::call_once(measured[i], [&] {
+    if (peak_measures[i]) peaks[i] = peak_measures[i]();
+  });
+  return peaks[i];
+}
+
 const std::vector<Implementation>& implementations(OpId id, DeviceType device) {
   return implementation_table()[static_cast<int>(id)][static_cast<int>(device)];
 }

@@ -30,10 +30,14 @@ double multiplications(const KernelArgs& args) {
   }
 }
 
-/// GFLOP/s of what multiplies, GB/s of everything else: inputs and results once each.
+/// GFLOP/s and its share of the peak of what multiplies, GB/s of everything else: inputs and
+/// results once each.
 std::string rate(const KernelArgs& args, double ms) {
   if (const double products = multiplications(args); products > 0) {
-    return fmt::format("{:.1f} GFLOP/s", 2 * products / ms * 1e-6);
+    const double gflops = 2 * products / ms * 1e-6, peak = peak_gflops(args.out().device().type);
+    const std::string share =
+        peak > 0 ? fmt::format(", {:.0f} % of peak", 100 * gflops / peak) : "";
+    return fmt::format("{:.1f} GFLOP/s{}", gflops, share);
   }
   double bytes = 0;
   for (std::uint32_t i = 0; i < args.call.count; ++i) {

@@ -5,7 +5,8 @@
 
 namespace facula::runtime {
 
-/// Runs the implementation and logs op, problem, implementation, time, and GFLOP/s or GB/s.
+/// Runs the implementation and logs op, problem, implementation, time, and GFLOP/s (of direct
+/// computation) with their share of the measured peak, or GB/s.
 void run_verbosely(const Implementation& implementation, const KernelArgs& args);
 
 }  // namespace facula::runtime

@@ -231,7 +231,7 @@ class Measuring(ProgramTest):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(done.stdout.splitlines()), 1)
         self.assertRegex(done.stderr,
-                         r'conv2d\w* float32\[4, .*\}.*: [\d.]+ ms, [\d.]+ GFLOP/s')
+                         r'conv2d\w* float32\[4, .*\}.*: [\d.]+ ms, [\d.]+ GFLOP/s, \d+ % of peak')
         self.assertRegex(done.stderr, r'max_pool2d\w* float32\[4, .*: [\d.]+ ms, [\d.]+ GB/s')
 
     def test_an_optimizer(self):
