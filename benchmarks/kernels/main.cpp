@@ -169,6 +169,7 @@ bool check_random(const std::string& op, int count, unsigned seed) {
                 record.problems, record.wrong, record.worst, record.where.c_str());
     right = right && record.wrong == 0 && record.problems > 0;
   }
+  std::fflush(stdout);  // all ops together may take hours
   return right;
 }
 
