@@ -86,9 +86,9 @@ struct Epilogue {
   const float* bias = nullptr;   ///< null: 0
   const float* scale = nullptr;  ///< null: 1, and nothing follows
   const float* shift = nullptr;
-  const float* residual = nullptr;                      ///< laid out like the images; null: 0
-  bool relu = false;                                    ///< NaN stays; false: no limits
-  float cap = __builtin_nanf("");  ///< NaN: none
+  const float* residual = nullptr;  ///< laid out like the images; null: 0
+  bool relu = false;                ///< NaN stays; false: no limits
+  float cap = __builtin_nanf("");   ///< NaN: none
 };
 
 /// How pixels are stored: as usual, past the caches (in whole vectors at cache lines), or added to
