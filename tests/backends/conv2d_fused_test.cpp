@@ -39,9 +39,9 @@ struct Rest {
   bool bias, affine, residual, relu;
   std::optional<double> cap = {};
 };
-const Rest kRests[] = {{false, true, false, false},   {false, true, false, true},
-                       {true, true, true, true},      {true, false, false, true},
-                       {true, true, false, false},    {false, false, false, false},
+const Rest kRests[] = {{false, true, false, false}, {false, true, false, true},
+                       {true, true, true, true},    {true, false, false, true},
+                       {true, true, false, false},  {false, false, false, false},
                        {true, true, true, true, 8}, {false, false, false, true, 8}};
 
 class Operands {

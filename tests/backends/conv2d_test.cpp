@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "runtime/op_registry.h"
 #include "tests/backends/kernel_check.h"
 
 #include "ops/schema/convolution.h"
@@ -143,6 +146,23 @@ TEST(Conv2d, TransposeUndoesTheShape) {
   const Tensor up = conv_transpose2d(x, weight, {}, {2}, {1}, {1});
   EXPECT_TRUE(up.sizes() == IntList({2, 3, 10, 12}));
   EXPECT_TRUE(conv2d(up, weight, {}, {2}, {1}).sizes() == x.sizes());
+}
+
+// Whichever accepts first computes: behind the library, a kernel of ours would never run.
+TEST(Conv2d, OwnKernelsComeBeforeTheLibrary) {
+  ensure_initialized();
+  for (OpId op : {OpId::conv2d, OpId::conv2d_fused, OpId::conv2d_backward_input,
+                  OpId::conv2d_backward_weight}) {
+    const auto& list = implementations(op, DeviceType::cpu);
+    const auto place = [&](std::string_view name) {
+      return std::find_if(list.begin(), list.end(),
+                          [&](const Implementation& entry) { return entry.name == name; });
+    };
+    for (const char* own : {"depthwise", "pointwise"}) {
+      ASSERT_NE(place(own), list.end()) << own;
+      EXPECT_LT(place(own), place("oneDNN direct convolution")) << own;
+    }
+  }
 }
 
 }  // namespace

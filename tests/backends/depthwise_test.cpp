@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "ops/attrs/conv2d.h"
 #include "ops/schema/convolution.h"
 #include "runtime/op_registry.h"
@@ -104,19 +102,6 @@ TEST(Depthwise, LargeResultsAreLikeSmallOnes) {
   const Tensor expected = conv2d(one.x, one.weight, one.bias, {1}, {1}, {1}, small.c);
   for (std::int64_t image : {0, 31, 63}) {
     EXPECT_EQ(bytes_of(y.narrow(0, image, 1)), bytes_of(expected)) << image;
-  }
-}
-
-TEST(Depthwise, ComesBeforeTheLibrary) {
-  for (OpId op : {OpId::conv2d, OpId::conv2d_backward_input, OpId::conv2d_backward_weight}) {
-    ensure_initialized();
-    const auto& list = implementations(op, DeviceType::cpu);
-    const auto place = [&](std::string_view name) {
-      return std::find_if(list.begin(), list.end(),
-                          [&](const Implementation& entry) { return entry.name == name; });
-    };
-    ASSERT_NE(place("depthwise"), list.end());
-    EXPECT_LT(place("depthwise"), place("oneDNN direct convolution"));
   }
 }
 

@@ -1,5 +1,7 @@
 #include <limits>
 
+#include <facula/autograd.h>
+
 #include "tests/backends/kernel_check.h"
 
 namespace facula {
@@ -63,6 +65,21 @@ TEST(MaxPool, SameBitsOnAllThreads) {
   for (const Problem& p : kProblems) {
     const Tensor x = source.values(p.input, kFloat32, kChannelsLast);
     expect_same_bits_on_all_threads([&] { return max_pool(p, x); }, p.str());
+  }
+}
+
+// One position per channel is in every layout at once; the gradient must come back in that of the
+// input all the same.
+TEST(AveragePool, GradientsKeepTheLayoutOfTheInput) {
+  Source source(4);
+  const Tensor values = source.values({3, 20, 4, 6}), factors = source.values({3, 20, 1, 1});
+  for (MemoryFormat format : {kContiguous, kChannelsLast}) {
+    const Tensor x = values.detach().contiguous(format).requires_grad_();
+    const Tensor y = adaptive_avg_pool2d(x, 1);
+    expect_close(y, mean(values, {2, 3}, true), 1e-6, "the mean");
+    sum(y * factors).backward();
+    EXPECT_TRUE(x.grad().is_contiguous(format));
+    expect_close(x.grad(), (factors / 24).expand(x.sizes()), 1e-6, "the gradient");
   }
 }
 
