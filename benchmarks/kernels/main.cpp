@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 
 #include <facula/autograd.h>
@@ -22,6 +21,7 @@
 #include <facula/ops.h>
 #include <facula/parallel.h>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include "base/check.h"
 #include "benchmarks/kernels/problem.h"
@@ -173,30 +173,26 @@ bool check_random(const std::string& op, int count, unsigned seed) {
   return right;
 }
 
-int run(const std::vector<std::string>& arguments) {
+int run(int argc, char** argv) {
   bool only_check = false, right = true;
   int rounds = 15, random = 0;
   unsigned seed = 1;
   std::vector<std::string> rest;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& argument = arguments[i];
-    const bool more = i + 1 < arguments.size();
-    if (argument == "--check") {
-      only_check = true;
-    } else if (argument == "--rounds" && more) {
-      rounds = std::max(1, std::atoi(arguments[++i].c_str()));
-    } else if (argument == "--random" && more) {
-      random = std::max(1, std::atoi(arguments[++i].c_str()));
-    } else if (argument == "--seed" && more) {
-      seed = static_cast<unsigned>(std::atoi(arguments[++i].c_str()));
-    } else if (argument.starts_with("-")) {
-      std::fprintf(stderr,
-                   "usage: bench_kernels [--check] [--rounds N] PROBLEM...\n"
-                   "       bench_kernels --random N [--seed S] [OP...]\n");
-      return 2;
-    } else {
-      rest.push_back(argument);
-    }
+  CLI::App app("The implementations of an op, one by one: what they take, their errors and times");
+  app.add_flag("--check", only_check, "Errors only");
+  app.add_option("--rounds", rounds, "Timed runs of each")->check(CLI::PositiveNumber);
+  app.add_option("--random", random, "Compare on so many random problems, of the ops given or all")
+      ->check(CLI::PositiveNumber);
+  app.add_option("--seed", seed, "Of the random problems and values");
+  app.add_option("PROBLEM", rest, "Such as conv2d:n128c64h32oc64k3p1; with --random, ops");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error);
+  }
+  if (rest.empty() && random == 0) {
+    std::fputs(app.help().c_str(), stderr);
+    return 2;
   }
   const NoGradGuard no_grad;
   manual_seed(seed);
@@ -220,7 +216,7 @@ int run(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   try {
-    return facula::kernels::run({argv + 1, argv + argc});
+    return facula::kernels::run(argc, argv);
   } catch (const facula::Error& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 2;
