@@ -81,6 +81,13 @@ class Parking {
   std::atomic<uint32_t> asleep_{0};
 };
 
+/// The slices first meant for one thread: consecutive ones, so that each thread meets the same part
+/// of a tensor in one operation after the other, in its own cache and its own node's memory.
+struct alignas(kCacheLine) Share {
+  std::atomic<int64_t> next{0};
+  int64_t end = 0;
+};
+
 struct alignas(kCacheLine) Worker {
   Parking parking;
   uint32_t index = 0;  // the caller is number 0
@@ -218,13 +225,12 @@ class Pool {
     const auto participants =
         static_cast<uint32_t>(std::min<int64_t>(slices, static_cast<int64_t>(worker_count_) + 1));
     body_ = &body;
-    slices_ = slices;
-    next_slice_.store(0, std::memory_order_relaxed);
+    deal(slices, participants);
     gate_.store(Gate::make(++generation_, participants));
     for (uint32_t i = 1; i < participants; ++i) workers_[i - 1].parking.wake();
 
     tls_in_region = true;
-    work();
+    work(0);
     tls_in_region = false;
 
     const uint64_t inside = gate_.fetch_and(~Gate::kParticipants) & Gate::kInside;
@@ -233,15 +239,34 @@ class Pool {
     }
   }
 
-  void work() noexcept {
+  /// Cuts the slices into one share for each participant.
+  void deal(int64_t slices, uint32_t participants) noexcept {
+    participants_ = participants;
+    const int64_t size = slices / participants, larger = slices % participants;
+    int64_t begin = 0;
+    for (uint32_t i = 0; i < participants; ++i) {
+      const int64_t end = begin + size + (i < larger ? 1 : 0);
+      shares_[i].next.store(begin, std::memory_order_relaxed);
+      shares_[i].end = end;
+      begin = end;
+    }
+  }
+
+  /// The thread's own share first, then what the others have left.
+  void work(uint32_t self) noexcept {
     try {
-      for (;;) {
-        const int64_t slice = next_slice_.fetch_add(1, std::memory_order_relaxed);
-        if (slice >= slices_) return;
-        (*body_)(slice);
+      for (uint32_t i = 0; i < participants_; ++i) {
+        Share& share = shares_[(self + i) % participants_];
+        for (;;) {
+          const int64_t slice = share.next.fetch_add(1, std::memory_order_relaxed);
+          if (slice >= share.end) break;
+          (*body_)(slice);
+        }
       }
     } catch (...) {
-      next_slice_.store(slices_, std::memory_order_relaxed);
+      for (uint32_t i = 0; i < participants_; ++i) {
+        shares_[i].next.store(shares_[i].end, std::memory_order_relaxed);
+      }
       if (!failed_.exchange(true)) error_ = std::current_exception();
     }
   }
@@ -256,7 +281,7 @@ class Pool {
         if (Gate::participants(word) == Gate::kStop) return;
         if (!gate_.compare_exchange_weak(word, word + 1)) continue;
         self.last_generation = Gate::generation(word);
-        work();
+        work(self.index);
         word = gate_.fetch_sub(1) - 1;
         if (Gate::inside(word) == 0 && Gate::participants(word) == 0) caller_.wake();
       }
@@ -277,7 +302,10 @@ class Pool {
   /// there.
   void after_fork_in_child() noexcept {
     // If another thread was changing the crew, its array is in an unknown state: give it up.
-    if (busy_.load() && !tls_in_region) (void)workers_.release();
+    if (busy_.load() && !tls_in_region) {
+      (void)workers_.release();
+      (void)shares_.release();
+    }
     workers_.reset();
     worker_count_ = 0;
     started_ = false;
@@ -294,17 +322,17 @@ class Pool {
   }
 
   alignas(kCacheLine) std::atomic<uint64_t> gate_{0};
-  alignas(kCacheLine) std::atomic<int64_t> next_slice_{0};
   alignas(kCacheLine) std::atomic<bool> busy_{false};
   alignas(kCacheLine) Parking caller_;
 
   // Written by the holder of `busy_` before it opens the gate.
   alignas(kCacheLine) FunctionRef<void(int64_t)>* body_ = nullptr;
-  int64_t slices_ = 0;
+  uint32_t participants_ = 0;
   uint32_t generation_ = 0;
   Clock::duration spin_time_{};
   void (*thread_init_)() = nullptr;
   std::unique_ptr<Worker[]> workers_;
+  std::unique_ptr<Share[]> shares_;  // one for each worker and number 0 for the caller
   int worker_count_ = 0;
   bool started_ = false;
 
@@ -320,6 +348,7 @@ void Pool::start_workers() {
   const std::vector<int> cpus = cpus_to_pin(threads, pin);
   spin_time_ = threads <= usable_cpus() ? Clock::duration(kSpinTime) : Clock::duration::zero();
   workers_ = std::make_unique<Worker[]>(static_cast<size_t>(threads - 1));
+  shares_ = std::make_unique<Share[]>(static_cast<size_t>(threads));
 
   // Signals are for the user's threads; only those that a thread raises itself, and the profiling
   // timer's, stay open.
@@ -366,6 +395,7 @@ void Pool::stop_workers() noexcept {
   for (int i = 0; i < worker_count_; ++i) pthread_join(workers_[i].thread, nullptr);
   gate_.store(Gate::make(generation_, 0));
   workers_.reset();
+  shares_.reset();
   worker_count_ = 0;
   started_ = false;
 }

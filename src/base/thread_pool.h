@@ -12,9 +12,10 @@ namespace facula::base {
 
 /// Calls body(0) ... body(slices - 1), each exactly once, on the calling thread and the workers.
 ///
-/// Slices are claimed dynamically, so the order and the thread of a slice vary. Choose `slices`
-/// from the problem alone, never from get_num_threads(), and combine partial results in a fixed
-/// order: then the result is the same bits for every number of threads.
+/// Threads begin with equal shares of consecutive slices and then take what others have left, so
+/// the order and the thread of a slice vary. Choose `slices` from the problem alone, never from
+/// get_num_threads(), and combine partial results in a fixed order: then the result is the same
+/// bits for every number of threads.
 ///
 /// Runs inline in the caller when nested in another parallel_for, when another thread is using the
 /// pool, or with a single slice or thread. The first exception thrown by a body is rethrown here

@@ -69,6 +69,26 @@ TEST_F(ThreadPool, WorkersTakePart) {
   EXPECT_EQ(begun, 2);
 }
 
+TEST_F(ThreadPool, ThreadsBeginWithConsecutiveSlicesAndTakeWhatOthersLeave) {
+  set_num_threads(2);
+  std::vector<std::thread::id> ran(8);
+  std::atomic<int> begun{0}, done{0};
+  const auto wait_for = [](const std::atomic<int>& count, int wanted) {
+    const auto deadline = std::chrono::steady_clock::now() + 30s;
+    while (count < wanted && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+  };
+  parallel_for(8, [&](int64_t slice) {
+    ran[static_cast<size_t>(slice)] = std::this_thread::get_id();
+    ++begun;
+    wait_for(begun, 2);
+    if (slice == 4) wait_for(done, 7);  // the second share, but for its first slice, is left
+    ++done;
+  });
+  EXPECT_EQ(ran[0], std::this_thread::get_id());
+  EXPECT_NE(ran[4], ran[0]);
+  for (size_t slice : {1, 2, 3, 5, 6, 7}) EXPECT_EQ(ran[slice], ran[0]) << slice;
+}
+
 TEST_F(ThreadPool, SleepingWorkersWakeUp) {
   set_num_threads(4);
   for (int repeat = 0; repeat < 20; ++repeat) {
