@@ -88,26 +88,21 @@ Plan make_plan(const Tensor& out, std::span<const Tensor* const> inputs) {
   return plan;
 }
 
+/// True if the result had better not displace others from the caches. All pieces of its rows must
+/// begin at cache lines then.
 bool writes_past_caches(const Plan& plan, const Tensor& out) {
+  constexpr std::int64_t kLine = 64;
+  static_assert(kStreamedSliceElements % kLine == 0);
   if (!worth_streaming(out.nbytes()) || plan.dims == 0) return false;
-  if (plan.strides[0][0] != static_cast<std::int64_t>(out.element_size())) return false;
+  const auto size = static_cast<std::int64_t>(out.element_size());
+  if (plan.strides[0][0] != size) return false;
+  if (reinterpret_cast<std::uintptr_t>(plan.bases[0]) % kLine != 0) return false;
+  if (plan.dims > 1 && plan.sizes[0] * size % kLine != 0) return false;
+  for (int d = 1; d < plan.dims; ++d) {
+    if (plan.strides[d][0] % kLine != 0) return false;
+  }
   return std::find(plan.bases + 1, plan.bases + plan.operands, plan.bases[0]) ==
          plan.bases + plan.operands;
-}
-
-/// Runs n elements of one row piece by piece through a buffer in the nearest cache.
-void run_streaming(const Plan& plan, ElementwiseLoop loop, const void* attrs, std::int64_t n,
-                   char* const* pointers) {
-  alignas(64) char buffer[kStreamBufferBytes];
-  const std::int64_t* strides = plan.strides[0];
-  const std::int64_t most = static_cast<std::int64_t>(sizeof buffer) / strides[0];
-  for (std::int64_t begin = 0; begin < n; begin += most) {
-    const std::int64_t count = std::min(most, n - begin);
-    char* own[kMaxOperands] = {buffer};
-    for (int k = 1; k < plan.operands; ++k) own[k] = pointers[k] + begin * strides[k];
-    loop(attrs, count, own, strides);
-    stream(pointers[0] + begin * strides[0], buffer, count * strides[0]);
-  }
 }
 
 /// Runs the elements [begin, end) of the flattened iteration space.
@@ -129,11 +124,7 @@ void run_range(const Plan& plan, ElementwiseLoop loop, const void* attrs, std::i
     }
     const std::int64_t row = plan.dims > 0 ? plan.sizes[0] - position[0] : 1;
     const std::int64_t n = std::min(row, end - begin);
-    if (plan.streams) {
-      run_streaming(plan, loop, attrs, n, pointers);
-    } else {
-      loop(attrs, n, pointers, strides);
-    }
+    loop(attrs, n, pointers, strides, plan.streams);
     begin += n;
     if (plan.dims == 0) break;
     position[0] += n;

@@ -34,7 +34,7 @@ void defer_batch_norm(const Call& call, const OutputSpec& spec, Outputs& outputs
   }
   KeptCall apply(OpId::batch_norm_apply,
                  {call.in(0), stats[0], stats[1], call.in(1), call.in(2), Tensor()},
-                 ops::batch_norm_apply_attrs{.relu = false});
+                 ops::batch_norm_apply_attrs{.relu = false, .cap = {}});
   outputs.push_back(first_result(spec, {std::move(apply), KeptCall(call), {stats[0], stats[1]}}));
   outputs.push_back(std::move(stats[0]));
   outputs.push_back(std::move(stats[1]));

@@ -37,11 +37,11 @@ std::vector<float> arguments() {
     values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
   }
   for (const float edge :
-       {0.0f,       1.0f,    2.0f,       0.25f,      0.35f,      0.5f,     0.625f,
-        0.7071068f, 0.925f,  1.4142135f, 1.5707964f, 3.1415927f, 4.0f,     9.0f,
-        10.2f,      17.3f,   24.0f,      3.4475179f, 6.237699f,  88.72f,   89.4f,
-        87.33f,     103.97f, 126.0f,     128.0f,     149.0f,     0x1p-24f, 0x1p23f,
-        0x1p53f,    0x1p81f, 1e5f,       0x1p-126f,  kMax}) {
+       {0.0f,     1.0f,       2.0f,       0.25f,      0.35f,      0.5f,      0.5493062f, 0.7071068f,
+        0.925f,   1.4142135f, 1.5707964f, 3.1415927f, 4.0f,       9.0f,      9.5f,       10.2f,
+        13.26f,   16.635532f, 17.3f,      24.0f,      3.4475179f, 6.237699f, 80.0f,      88.72f,
+        89.4f,    87.33f,     103.97f,    120.0f,     126.0f,     128.0f,    149.0f,     151.0f,
+        0x1p-24f, 0x1p23f,    0x1p53f,    0x1p81f,    1e5f,       0x1p-126f, kMax}) {
     const int32_t center = std::bit_cast<int32_t>(edge);
     for (int32_t offset = -1000; offset <= 1000; ++offset) {
       const uint32_t bits = static_cast<uint32_t>(center) + static_cast<uint32_t>(offset);
@@ -80,6 +80,22 @@ TEST(ScalarMath, UnaryFunctionsAreWithinTwoUlp) {
     }
     EXPECT_LE(worst, kMaxUlp) << f.name << " at " << at << " = " << std::hexfloat << at;
   }
+}
+
+TEST(ScalarMath, NormalDistributionIsAbsolutelyAccurate) {
+  constexpr double kError = 2e-7;
+  for (const float x : arguments()) {
+    if (std::isnan(x)) {
+      EXPECT_TRUE(std::isnan(scalar::normal_cdf(x)) && std::isnan(scalar::normal_pdf(x)));
+      continue;
+    }
+    ASSERT_NEAR(scalar::normal_cdf(x), scalar::normal_cdf(double{x}), kError) << x;
+    ASSERT_NEAR(scalar::normal_pdf(x), scalar::normal_pdf(double{x}), kError) << x;
+  }
+  EXPECT_EQ(scalar::normal_cdf(-kMax), 0);
+  EXPECT_EQ(scalar::normal_cdf(0.0f), 0.5f);
+  EXPECT_EQ(scalar::normal_cdf(kInf), 1);
+  EXPECT_EQ(scalar::normal_pdf(-kInf), 0);
 }
 
 TEST(ScalarMath, LoopsAndSingleCallsGiveTheSameBits) {

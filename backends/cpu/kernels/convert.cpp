@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "backends/cpu/kernels/convert.h"
+#include "backends/cpu/kernels/stream_line.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
@@ -83,16 +84,18 @@ To convert(From from) {
 }
 
 template <class To, class From>
-void loop(const void*, std::int64_t n, char* const* pointers, const std::int64_t* strides) {
+void loop(const void*, std::int64_t n, char* const* pointers, const std::int64_t* strides,
+          [[maybe_unused]] bool stream) {
   if (strides[0] == sizeof(To) && strides[1] == sizeof(From)) {
     auto* __restrict to = reinterpret_cast<To*>(pointers[0]);
     const auto* __restrict from = reinterpret_cast<const From*>(pointers[1]);
-    for (std::int64_t i = 0; i < n; ++i) {
-      if constexpr (std::is_same_v<To, From>) {
-        to[i] = from[i];
-      } else {
-        to[i] = convert<To>(from[i]);
-      }
+    std::int64_t i = 0;
+    if constexpr (std::is_same_v<To, From>) {
+      constexpr std::int64_t kLine = kLineBytes / sizeof(To);
+      for (; stream && i + kLine <= n; i += kLine) stream_line(to + i, from + i);
+      for (; i < n; ++i) to[i] = from[i];
+    } else {
+      for (; i < n; ++i) to[i] = convert<To>(from[i]);
     }
     return;
   }

@@ -17,7 +17,7 @@ namespace facula::cpu {
 
 /// Same as facula::ElementwiseLoop.
 using ElementwiseLoop = void (*)(const void* attrs, std::int64_t n, char* const* pointers,
-                                 const std::int64_t* strides);
+                                 const std::int64_t* strides, bool stream);
 
 /// The instruction set in use: 0 baseline, 1 AVX2, 2 AVX-512. Set once at registration.
 extern int active_isa;

@@ -8,7 +8,7 @@ namespace facula::scalar {
 struct gelu_erf_functor : FloatingFunctor {
   template <class T>
   FACULA_FN T operator()(T x) const {
-    return K<T>(0.5) * x * (K<T>(1) + erf(x * K<T>(0.7071067811865476)));
+    return x * normal_cdf(x);
   }
 };
 

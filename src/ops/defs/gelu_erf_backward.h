@@ -8,9 +8,7 @@ namespace facula::scalar {
 struct gelu_erf_backward_functor : FloatingFunctor {
   template <class T>
   FACULA_FN T operator()(T grad, T self) const {
-    const T cdf = K<T>(0.5) * (K<T>(1) + erf(self * K<T>(0.7071067811865476)));
-    const T density = K<T>(0.3989422804014327) * exp(self * self * K<T>(-0.5));
-    return grad * (cdf + self * density);
+    return grad * (normal_cdf(self) + self * normal_pdf(self));
   }
 };
 

@@ -20,11 +20,12 @@
 //   + - * / and comparisons, & | ! of masks    no if, ?:, && or ||, so that loops vectorise
 //   select(mask, a, b)                         both sides are evaluated
 //   min max                                    NaN if either is NaN
-//   abs sign copysign fma isnan isinf          prefer a * b + c to fma
+//   abs sign copysign fma isnan isinf          fma: one rounding, slow on x86-64 before AVX2
 //   floor ceil round trunc sqrt rsqrt          round: half to even
 //   exp exp2 expm1 log log1p log2 log10        at most 2 ulp in float, all special values of C
 //   sin cos tan atan sinh cosh tanh            any finite angle
 //   sigmoid erf erfc pow                       accurate in both tails
+//   normal_cdf normal_pdf                      absolutely accurate, for GELU
 //   fmod remainder floor_divide                remainder has the sign of the divisor
 //   as_int as_float                            bits; plain types only
 //
@@ -58,6 +59,8 @@ FACULA_FN double cosh(double x) { return ::cosh(x); }
 FACULA_FN double tanh(double x) { return ::tanh(x); }
 FACULA_FN double erf(double x) { return ::erf(x); }
 FACULA_FN double erfc(double x) { return ::erfc(x); }
+FACULA_FN double normal_cdf(double x) { return 0.5 * ::erfc(x * -0.70710678118654752); }
+FACULA_FN double normal_pdf(double x) { return 0.3989422804014327 * ::exp(-0.5 * x * x); }
 FACULA_FN double pow(double a, double b) { return ::pow(a, b); }
 FACULA_FN double sigmoid(double x) {
   const double z = ::exp(-abs(x));

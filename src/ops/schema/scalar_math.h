@@ -1,11 +1,11 @@
 // Scalars of the op vocabulary, part 2: branch-free float functions of at most 2 ulp.
 //
 // Written for compilers to vectorise and to give the same bits on every instruction set: no tables,
-// no branches, no fma, separate multiplications and additions in a fixed order. The functions that
-// dominate training (exp, log, tanh, erf...) stay in float; the rest, and pow, work in double
-// inside, where vectors are half as long but no trick is needed for the last bit. Coefficients are
-// minimax (Remez) for the relative error on the interval given, rounded to the type. Measured
-// errors: docs/math.md.
+// no branches, a fixed order of operations. The functions that dominate training (exp, log, tanh,
+// erf...) stay in float and use fma wherever it saves an operation; the rest, and pow, work in
+// double inside, where vectors are half as long but no trick is needed for the last bit.
+// Coefficients are minimax (Remez) for the relative error on the interval given, rounded to the
+// type. Measured errors: docs/math.md.
 #pragma once
 
 #include "ops/schema/scalar_base.h"
@@ -21,16 +21,24 @@ template <class T>
 FACULA_FN T horner(T, T sum) {
   return sum;
 }
-template <class T, class... C>
-FACULA_FN T horner(T x, T sum, T next, C... rest) {
+template <class... C>
+FACULA_FN float horner(float x, float sum, float next, C... rest) {
+  return horner(x, fma(sum, x, next), rest...);
+}
+template <class... C>
+FACULA_FN double horner(double x, double sum, double next, C... rest) {
   return horner(x, sum * x + next, rest...);
 }
 
-/// x within [low, high], NaN kept: the comparisons are false for NaN, and x stands last. One
-/// instruction each on x86, whereas min and max of the vocabulary need three.
+/// x within (-inf, high] or [low, high], NaN kept: the comparisons are false for NaN, and x stands
+/// last. One or two instructions each on x86, whereas min and max of the vocabulary need three.
+template <class T>
+FACULA_FN T at_most(T x, T high) {
+  return high < x ? high : x;
+}
 template <class T>
 FACULA_FN T clamp(T x, T low, T high) {
-  x = high < x ? high : x;
+  x = at_most(x, high);
   return low > x ? low : x;
 }
 
@@ -38,27 +46,63 @@ FACULA_FN T clamp(T x, T low, T high) {
 inline constexpr float kRound = 0x1.8p23f;
 inline constexpr double kRoundDouble = 0x1.8p52;
 
-FACULA_FN float pow2(int32_t k) { return as_float((k + 127) << 23); }
-
-/// p * 2^k for k in [-252, 254], rounded once even where the result is subnormal.
-FACULA_FN float scale(float p, int32_t k) {
-  const int32_t half = k >> 1;
-  return p * pow2(half) * pow2(k - half);
+/// k where the exponent of a float stands; the second for k = shifted - kRound, whose lowest bits
+/// are all that the shift leaves of kRound.
+FACULA_FN int32_t exponent(int32_t k) {
+  return static_cast<int32_t>(static_cast<uint32_t>(k) << 23);
 }
+FACULA_FN int32_t exponent(float shifted) { return exponent(as_int(shifted)); }
+/// 2^k for an exponent(k) with k in [-126, 127]; zero for k = -127.
+FACULA_FN float pow2(int32_t exponent_k) { return as_float(exponent_k + exponent(127)); }
 
-/// x = k * ln2 + r, |r| <= ln2 / 2, for |x| <= 104. `low` is the part of r lost to rounding.
+/// x = k * ln2 + r, |r| <= ln2 / 2, for |x| <= 104.
 struct ExpArgument {
-  float r, low;
-  int32_t k;
+  float r;
+  int32_t exponent;  // exponent(k)
 };
 FACULA_FN ExpArgument reduce_exp(float x) {
-  const float shifted = x * 1.44269504f + kRound;
+  const float shifted = fma(x, 1.44269504f, kRound);
   const float n = shifted - kRound;
-  const float high = x - n * 0.693359375f;  // ln2 in two parts, the first of 9 bits: exact
-  const float low = n * -2.12194440e-4f;
-  const float r = high - low;
-  return {r, (high - r) - low, as_int(shifted) - as_int(kRound)};
+  // ln2 in two parts, the first of 9 bits: exact
+  const float r = fma(n, 2.12194440e-4f, fma(n, -0.693359375f, x));
+  return {r, exponent(shifted)};
 }
+/// The same, r with an error of k * 2^-29.
+FACULA_FN ExpArgument reduce_small_exp(float x) {
+  const float shifted = fma(x, 1.44269504f, kRound);
+  return {fma(shifted - kRound, -0.693147182f, x), exponent(shifted)};
+}
+
+/// e^r - 1 for |r| <= ln2 / 2.
+FACULA_FN float expm1_reduced(float r) {
+  const float q =
+      horner(r, 0.00138825085f, 0.00836658012f, 0.0416672006f, 0.166665435f, 0.49999997f);
+  return fma(q, r * r, r);
+}
+
+/// (1 + t) * 2^k for |t| <= 1/2, k in [-151, 128]; `tiny` where k is so low that the result may be
+/// subnormal. The factor of two lets the largest ones become infinite, fma keeps NaN.
+FACULA_FN float scale(float t, int32_t exponent_k, bool tiny) {
+  const float power = as_float(exponent_k + select(tiny, exponent(127 + 25), exponent(127 - 1)));
+  return fma(t, power, power) * select(tiny, 0x1p-25f, 2.0f);
+}
+
+/// (e^x - 1) / 2 for k in [-126, 128].
+FACULA_FN float half_expm1(ExpArgument x) {
+  const float half = as_float(x.exponent + exponent(127 - 1));
+  return fma(half, expm1_reduced(x.r), half - 0.5f);
+}
+
+/// e^(-a^2 / 2) for a in [0, 13.26], of which only the absolute error is small; zero at the end.
+FACULA_FN float gaussian(float a) {
+  const float s = a * a;
+  const float shifted = fma(s, -0.72134752f, kRound);
+  const float r = fma(s, -0.72134752f, kRound - shifted);
+  const float p =
+      horner(r, 0.00132645888f, 0.00967161916f, 0.0555073507f, 0.240222409f, 0.693147004f, 1.0f);
+  return p * pow2(exponent(shifted));
+}
+inline constexpr float kGaussianEnd = 13.26f;
 
 /// 2^t within 2^-29 for |t| < 1000.
 FACULA_FN double exp2_double(double t) {
@@ -77,26 +121,27 @@ struct LogArgument {
   int32_t k;
 };
 FACULA_FN LogArgument split_log(float u) {
-  const uint32_t bits = static_cast<uint32_t>(as_int(u));  // unsigned: negative u may wrap
-  const int32_t k = static_cast<int32_t>(bits - 0x3f3504f3u) >> 23;
-  return {as_float(static_cast<int32_t>(bits - (static_cast<uint32_t>(k) << 23))), k};
+  constexpr uint32_t sqrt_half = 0x3f3504f3;  // unsigned: negative u may wrap
+  const uint32_t offset = static_cast<uint32_t>(as_int(u)) - sqrt_half;
+  return {as_float(static_cast<int32_t>((offset & 0x7fffff) + sqrt_half)),
+          static_cast<int32_t>(offset) >> 23};
 }
 
 inline constexpr float kMinNormal = std::numeric_limits<float>::min();
 
 /// log(1 + f) + n * ln2 for 1 + f in [sqrt(1/2), sqrt(2)).
 FACULA_FN float log_sum(float f, float n) {
-  const float s = f * f;
   const float p = horner(f, 0.0674649477f, -0.116755284f, 0.118881628f, -0.124056116f, 0.142195553f,
-                         -0.166679949f, 0.200021178f, -0.250000089f, 0.333333135f);
-  const float tail = (p * f * s + n * -2.12194440e-4f) - 0.5f * s;
-  return (f + tail) + n * 0.693359375f;
+                         -0.166679949f, 0.200021178f, -0.250000089f, 0.333333135f, -0.5f);
+  return fma(n, 0.693147182f, fma(p, f * f, f));
 }
 
-/// The logarithm `y` of x > 0 completed for all x.
+/// The logarithm `y` of x > 0 completed for all x. NaN and +infinity are larger than all finite
+/// positive numbers as unsigned integers, zero is the largest after the subtraction; inf * x + inf
+/// is NaN for negative x.
 FACULA_FN float log_specials(float x, float y) {
-  const float special = select(x == 0.0f, -kInf, select(x < 0.0f, kNan, x));
-  return select((x > 0.0f) & (x < kInf), y, special);
+  const bool ordinary = static_cast<uint32_t>(as_int(x)) - 1 < 0x7f7fffff;
+  return select(ordinary, y, select(x == 0.0f, -kInf, fma(x, kInf, kInf)));
 }
 
 /// log2(x) within 2^-43 for finite x > 0.
@@ -166,29 +211,22 @@ FACULA_FN float sin_quadrant(double r, double n) {
 }  // namespace detail
 
 FACULA_FN float exp(float x) {
-  const auto [r, low, k] = detail::reduce_exp(detail::clamp(x, -104.0f, 89.0f));
-  const float q =
-      detail::horner(r, 0.0013814182f, 0.00836892147f, 0.0416684076f, 0.166665196f, 0.49999994f);
-  return detail::scale((q * (r * r) + r) + 1.0f, k);
+  const auto [r, k] = detail::reduce_exp(detail::clamp(x, -104.0f, 89.0f));
+  return detail::scale(detail::expm1_reduced(r), k, x < -80.0f);
 }
 
 FACULA_FN float exp2(float x) {
   const float bounded = detail::clamp(x, -151.0f, 128.0f);
   const float shifted = bounded + detail::kRound;
   const float r = bounded - (shifted - detail::kRound);  // |r| <= 1/2
-  const float q = detail::horner(r, 0.000153530462f, 0.00133992615f, 0.00961844064f, 0.0555033162f,
+  const float q = detail::horner(r, 0.000153532572f, 0.00133990042f, 0.00961843878f, 0.0555033199f,
                                  0.240226477f, 0.693147182f);
-  return detail::scale(q * r + 1.0f, as_int(shifted) - as_int(detail::kRound));
+  return detail::scale(q * r, detail::exponent(shifted), x < -120.0f);
 }
 
 FACULA_FN float expm1(float x) {
-  const auto [r, low, k] = detail::reduce_exp(detail::clamp(x, -18.0f, 89.0f));
-  const float q = detail::horner(r, 0.000198459165f, 0.00139409269f, 0.00833338965f, 0.0416663587f,
-                                 0.166666657f, 0.5f);
-  // 2^k * e^r - 1, all halved for k = 128.
-  const float half = detail::pow2(k - 1);
-  const float y = (half * r + (half - 0.5f)) + half * (q * (r * r) + low);
-  return select(abs(x) < 0x1p-24f, x, y * 2.0f);
+  const float y = 2.0f * detail::half_expm1(detail::reduce_exp(detail::clamp(x, -18.0f, 89.0f)));
+  return select(abs(x) < 0x1p-24f, x, y);
 }
 
 FACULA_FN float log(float x) {
@@ -203,7 +241,7 @@ FACULA_FN float log1p(float x) {
   const float lost = x - (u - 1.0f);  // u + lost = 1 + x
   const auto [m, k] = detail::split_log(u);
   // lost * 2^-k in two factors, because 2^-128 is no normal float.
-  const float f = (m - 1.0f) + lost * 0x1p-24f * detail::pow2(24 - k);
+  const float f = fma(lost * 0x1p-24f, detail::pow2(detail::exponent(24 - k)), m - 1.0f);
   const float y = detail::log_specials(u, detail::log_sum(f, static_cast<float>(k)));
   return select(abs(x) < 0x1p-24f, x, y);
 }
@@ -217,34 +255,49 @@ FACULA_FN float log10(float x) {
   return detail::log_specials(x, static_cast<float>(y));
 }
 
-/// 1 / (1 + e^-x); both tails keep their relative accuracy.
+/// 1 / (1 + e^-x) = 2^-k / (e^r + 2^-k), the numerator scaled so that it never underflows; both
+/// tails keep their relative accuracy.
 FACULA_FN float sigmoid(float x) {
-  const float z = exp(-abs(x));
-  const float sum = 1.0f + z;
-  const float lost = z - (sum - 1.0f);  // matters most where sum is near 1
-  const float y = select(x < 0.0f, z, 1.0f) / sum;
-  return y - y * lost;
+  const auto [r, k] = detail::reduce_exp(-detail::clamp(x, -104.0f, 18.0f));
+  const float scaled_power = as_float(detail::exponent(127 + 40) - k);
+  const float denominator = fma(scaled_power, 0x1p-40f, detail::expm1_reduced(r)) + 1.0f;
+  return scaled_power / denominator * 0x1p-40f;
 }
 
+/// h / (h + 1) for h = (e^2|x| - 1) / 2. Below 1 a step of Newton's method on the quotient takes
+/// its error away, above it would increase it.
 FACULA_FN float tanh(float x) {
-  const float a = abs(x);
-  const float s = x * x;
-  const float p =
-      detail::horner(s, -0.0056973882f, 0.0206325501f, -0.0537378006f, 0.133314207f, -0.333332807f);
-  const float small = p * s * x + x;
-  const float large = 1.0f - 2.0f / (exp(2.0f * detail::clamp(a, 0.0f, 10.0f)) + 1.0f);
-  return copysign(select(a < 0.625f, small, large), x);
+  const float h =
+      detail::half_expm1(detail::reduce_small_exp(2.0f * detail::at_most(abs(x), 9.5f)));
+  const float y = h / (h + 1.0f);
+  return copysign(select(h < 1.0f, fma(-h, y, h), y), x);
 }
 
 FACULA_FN float erf(float x) {
-  const float a = detail::clamp(abs(x), 0.0f, 4.0f);
-  const float s = x * x;
-  // erf(x) / x - 1 on [0, 0.93], log(erfc(x)) on [0.92, 4]
-  const float p = detail::horner(s, 8.3167979e-05f, -0.000813001941f, 0.00519990735f,
+  const float a = detail::at_most(abs(x), 4.0f);
+  // erf(a) / a - 1 on [0, 0.93], log(erfc(a)) on [0.92, 4]
+  const float p = detail::horner(a * a, 8.3167979e-05f, -0.000813001941f, 0.00519990735f,
                                  -0.0268589426f, 0.112836875f, -0.376126319f, 0.128379166f);
   const float q = detail::horner(a, 0.000195935369f, -0.00304320082f, 0.0222268607f, -0.103931487f,
                                  -0.637182355f, -1.12767553f, -0.000195687739f);
-  return select(a < 0.925f, p * x + x, copysign(1.0f - exp(q), x));
+  const auto [r, k] = detail::reduce_small_exp(q);
+  const float power = detail::pow2(k);
+  const float large = 1.0f - fma(detail::expm1_reduced(r), power, power);
+  return copysign(select(a < 0.925f, fma(p, a, a), large), x);
+}
+
+/// The standard normal distribution's density and the probability of values up to x, for GELU.
+/// Their absolute error is at most 2e-7; relative to the lower tail it grows to half a percent.
+FACULA_FN float normal_pdf(float x) {
+  return 0.39894228f * detail::gaussian(detail::at_most(abs(x), detail::kGaussianEnd));
+}
+FACULA_FN float normal_cdf(float x) {
+  const float a = detail::at_most(abs(x), detail::kGaussianEnd);
+  // Mills' ratio over sqrt(2 pi): the weight of its error falls with the density
+  const float p = detail::horner(a, 0.0404102201f, 0.214853892f, 0.5f);
+  const float q = detail::horner(a, 0.099513533f, 0.560222015f, 1.22759827f, 1.0f);
+  const float tail = detail::gaussian(a) * (p / q);
+  return select(x < 0.0f, tail, 1.0f - tail);
 }
 
 /// 1 - erf(x), accurate down to the smallest subnormal.
@@ -300,7 +353,7 @@ FACULA_FN float atan(float x) {
   const float p =
       detail::horner(s, -0.00179363729f, 0.0109146833f, -0.0311780069f, 0.0579577722f,
                      -0.0840346217f, 0.109521903f, -0.142642424f, 0.199985489f, -0.333332986f);
-  const float y = p * s * t + t;
+  const float y = fma(p * s, t, t);
   return copysign(select(large, 1.57079637f + y, y), x);
 }
 
