@@ -10,7 +10,8 @@
 // plain definition, whatever algorithm is used) and percent of the measured multiply-add peak.
 //
 // --random compares every implementation of the ops (default: all) with the reference on N random
-// problems that it takes. The exit status is 1 if an error is beyond kMostError.
+// problems that it takes, and the bits of those that took the same problems. The exit status is 1
+// if an error is beyond kMostError, or bits differ that Implementation::bits promises to be equal.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -26,6 +27,7 @@
 #include "base/check.h"
 #include "benchmarks/kernels/problem.h"
 #include "cli/machine_limits.h"
+#include "core/tensor_impl.h"
 
 namespace facula::kernels {
 namespace {
@@ -136,6 +138,49 @@ struct Record {
   }
 };
 
+/// How often two implementations have given the same bits.
+struct Agreement {
+  int problems = 0, same = 0;
+};
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  const Tensor x = a.contiguous(), y = b.contiguous();
+  return std::memcmp(x.impl()->data, y.impl()->data, x.nbytes()) == 0;
+}
+
+/// Compares the results of one problem with each other; undefined ones were not computed.
+void compare_bits(const std::vector<Tensor>& results,
+                  std::vector<std::vector<Agreement>>& agreements) {
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    for (std::size_t j = i + 1; j < results.size(); ++j) {
+      if (!results[i].defined() || !results[j].defined()) continue;
+      ++agreements[i][j].problems;
+      agreements[i][j].same += same_bits(results[i], results[j]);
+    }
+  }
+}
+
+/// Prints which implementations always agreed; false if some did not that should.
+bool show_agreements(const std::vector<Implementation>& list,
+                     const std::vector<std::vector<Agreement>>& agreements) {
+  bool right = true;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    for (std::size_t j = i + 1; j < list.size(); ++j) {
+      const auto [problems, same] = agreements[i][j];
+      const bool promised = list[i].bits != 0 && list[i].bits == list[j].bits;
+      if (promised && same < problems) {
+        std::printf("WRONG: '%s' and '%s' gave the same bits for %d of %d problems only\n",
+                    list[i].name, list[j].name, same, problems);
+        right = false;
+      } else if (problems > 0 && same == problems) {
+        std::printf("  '%s' and '%s' gave the same bits for all of %d problems\n", list[i].name,
+                    list[j].name, problems);
+      }
+    }
+  }
+  return right;
+}
+
 /// Compares every implementation with the reference until each has taken `count` problems, or
 /// kMostDraws times as many have been drawn.
 bool check_random(const std::string& op, int count, unsigned seed) {
@@ -143,21 +188,24 @@ bool check_random(const std::string& op, int count, unsigned seed) {
   std::mt19937 generator(seed);
   const auto& list = implementations(find_op(op)->id, DeviceType::cpu);
   std::vector<Record> records(list.size());
+  std::vector<std::vector<Agreement>> agreements(list.size(), std::vector<Agreement>(list.size()));
   const auto lacks = [&](const Record& record) { return record.problems < count; };
   for (int draw = 0; draw / kMostDraws < count; ++draw) {
     const Problem problem = Problem::random(op, generator);
     const Call call(problem);
     Tensor expected;
+    std::vector<Tensor> results(list.size());
     bool all = true;
     for (std::size_t i = 0; i < list.size(); ++i) {
       if (is_reference(list[i]) || !lacks(records[i])) continue;
       all = false;
       if (call.refuse(list[i])) continue;
       if (!expected.defined()) expected = reference_result(call);
-      Tensor result = call.result();
-      call.run(list[i], result);
-      records[i].add(problem, error_of(result, expected), list[i].name);
+      results[i] = call.result();
+      call.run(list[i], results[i]);
+      records[i].add(problem, error_of(results[i], expected), list[i].name);
     }
+    compare_bits(results, agreements);
     if (all) break;
   }
   std::printf("%s\n", op.c_str());
@@ -169,6 +217,7 @@ bool check_random(const std::string& op, int count, unsigned seed) {
                 record.problems, record.wrong, record.worst, record.where.c_str());
     right = right && record.wrong == 0 && record.problems > 0;
   }
+  right = show_agreements(list, agreements) && right;
   std::fflush(stdout);  // all ops together may take hours
   return right;
 }

@@ -1,6 +1,8 @@
 // Switches of the backends' algorithms.
 #pragma once
 
+#include <cstdint>
+
 #include <facula/export.h>
 
 namespace facula::backends::cpu {
@@ -13,5 +15,21 @@ namespace facula::backends::cpu {
 FACULA_API bool winograd();
 /// Turns Winograd's algorithm on or off for all threads.
 FACULA_API void winograd(bool enabled);
+
+/// Which implementations of an op may stand in for each other.
+enum class Alternatives : std::uint8_t {
+  same_bits,     ///< those that give the same bits
+  any_rounding,  ///< all that compute the op, whatever the order and algorithm of their sums
+};
+
+/// Whether convolutions and matrix products choose among their implementations by measuring them
+/// when a problem (sizes, strides, attributes, threads) first comes, which takes up to 0.2 s for
+/// each, instead of by a fixed order. Worth it where the same sizes come again and again. Off by
+/// default.
+FACULA_API bool benchmark();
+/// Turns that on or off for all threads; what was measured is remembered until the program ends.
+/// With Alternatives::any_rounding, results may differ in rounding from run to run, because the
+/// times decide. FACULA_VERBOSE=1 prints each decision with the times.
+FACULA_API void benchmark(bool enabled, Alternatives alternatives = Alternatives::same_bits);
 
 }  // namespace facula::backends::cpu

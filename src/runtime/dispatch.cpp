@@ -1,5 +1,7 @@
 #include "runtime/dispatch.h"
 
+#include <atomic>
+
 #include "base/check.h"
 #include "base/env.h"
 #include "core/tensor_impl.h"
@@ -15,7 +17,7 @@ Hooks hooks;
 
 namespace {
 
-Selector* active_selector = nullptr;
+std::atomic<Selector*> active_selector = nullptr;
 const bool verbose_everywhere = base::env_bool("FACULA_VERBOSE").value_or(false);
 
 /// The device all inputs share. 0-d CPU tensors go along with any device.
@@ -43,7 +45,10 @@ const Implementation& choose(const std::vector<Implementation>& list, const Kern
                      device);
   if (list.size() == 1 && !list[0].refuse) return list[0];
   if (tl_mode & kReference) return list.back();
-  if (active_selector) return list[active_selector->select(list, args)];
+  if (Selector* selector = active_selector.load(std::memory_order_acquire)) {
+    const std::size_t chosen = selector->select(list, args);
+    if (chosen < list.size()) return list[chosen];
+  }
   std::string reasons;
   for (const Implementation& candidate : list) {
     const Refusal refusal = candidate.refuse ? candidate.refuse(args) : nullptr;
@@ -138,7 +143,9 @@ void run(const Call& call, Outputs& outputs) {
 
 }  // namespace
 
-void set_selector(Selector* selector) { active_selector = selector; }
+void set_selector(Selector* selector) {
+  active_selector.store(selector, std::memory_order_release);
+}
 
 void dispatch(const Call& call, Outputs& outputs) {
   if (verbose_everywhere) [[unlikely]]

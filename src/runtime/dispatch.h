@@ -63,7 +63,7 @@ struct Hooks {
 extern Hooks hooks;
 
 /// Replaces the static order of an implementation list by a measured choice. Returns the index of
-/// the implementation to run.
+/// the implementation to run; one past the end leaves the choice, or the error, to the order.
 class Selector {
  public:
   virtual ~Selector() = default;

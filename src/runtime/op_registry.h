@@ -37,12 +37,16 @@ struct Implementation {
   /// Null accepts everything; otherwise returns null to accept or the reason to refuse.
   Refusal (*refuse)(const KernelArgs& args);
   void (*run)(const KernelArgs& args);
+  /// Implementations of an op with the same number other than 0 give the same bits for every
+  /// problem that they take.
+  int bits = 0;
 };
 
 /// Inner loop of an elementwise op: n elements, pointers and byte strides for the output and
-/// inputs.
+/// inputs. `stream`: the output begins at a cache line, has no gaps and is too large for the
+/// caches, which it may bypass.
 using ElementwiseLoop = void (*)(const void* attrs, std::int64_t n, char* const* pointers,
-                                 const std::int64_t* strides);
+                                 const std::int64_t* strides, bool stream);
 
 namespace detail {
 extern std::atomic<bool> initialized;

@@ -49,6 +49,17 @@ constexpr Limits kLimits[] = {{1, 16, 0.5, 1 << 20, 24}, {2, 32, 0.8, 0, 48}};
 /// With fewer tiles the transform of the weights is not worth it.
 constexpr std::int64_t kFewestTiles = 16;
 
+/// Tiles that go together: many read the weights less often, few are shared out more evenly. What
+/// is better is measured to change about here.
+constexpr std::int64_t kSmallBlock = 16, kLargeBlock = 24, kManyTiles = 1024;
+
+enum class Blocks { usual, other };
+
+std::int64_t block_tiles(const Correlation& s, Blocks blocks) {
+  const bool large = (s.tiles() >= kManyTiles) == (blocks == Blocks::usual);
+  return large ? kLargeBlock : kSmallBlock;
+}
+
 bool conversion_too_dear(const KernelArgs& args, const ConvShape& s, const Limits& limits) {
   return args.in(0).suggest_memory_format() != kChannelsLast &&
          s.n * (s.c * s.h * s.w + s.oc * s.oh * s.ow) > limits.large_images &&
@@ -104,7 +115,7 @@ winograd::Taps<T> taps_of(const Tensor& weight) {
 }
 
 /// Correlates in(0) with the weights in(1).
-void run_correlation(const KernelArgs& args, const Correlation& shape) {
+void run_correlation(const KernelArgs& args, const Correlation& shape, Blocks blocks) {
   const Tensor images = args.in(0).contiguous(kChannelsLast);
   const bool dense = args.in(1).is_contiguous() || args.in(1).is_contiguous(kChannelsLast);
   const Tensor weight = dense ? args.in(1) : args.in(1).contiguous();
@@ -122,7 +133,8 @@ void run_correlation(const KernelArgs& args, const Correlation& shape) {
       .residual = after.residual(),
       .relu = after.relu(),
       .cap = after.cap()};
-  correlate(shape, images.impl()->typed<float>(), taps, epilogue, result.impl()->typed<float>());
+  correlate(shape, images.impl()->typed<float>(), taps, epilogue, result.impl()->typed<float>(),
+            block_tiles(shape, blocks));
   if (convert) args.out().copy_(result);
 }
 
@@ -137,12 +149,13 @@ void run_weight_gradient(const KernelArgs& args, const Correlation& shape) {
   if (!dense) out.copy_(result);
 }
 
+template <Blocks kBlocks>
 void run(const KernelArgs& args) {
   const ConvShape s = conv_shape_of(args);
   if (run_if_empty(args, s)) return;
   switch (conv_kind(args)) {
-    case ConvKind::forward: return run_correlation(args, correlation_of(s));
-    case ConvKind::backward_input: return run_correlation(args, input_gradient_of(s));
+    case ConvKind::forward: return run_correlation(args, correlation_of(s), kBlocks);
+    case ConvKind::backward_input: return run_correlation(args, input_gradient_of(s), kBlocks);
     case ConvKind::backward_weight: return run_weight_gradient(args, correlation_of(s));
   }
 }
@@ -150,9 +163,14 @@ void run(const KernelArgs& args) {
 }  // namespace
 
 void register_winograd() {
+  enum Bits { kStride1 = 1, kStride2 };  // blocks change none
   for (OpId op : kConvolutions) {
-    add(op, {"Winograd F(4x4,3x3)", refuse_stride_1, run});
-    add(op, {"Winograd F(4x4,2x2) at stride 2", refuse_stride_2, run});
+    add(op, {"Winograd F(4x4,3x3)", refuse_stride_1, run<Blocks::usual>, kStride1});
+    add(op, {"Winograd F(4x4,2x2) at stride 2", refuse_stride_2, run<Blocks::usual>, kStride2});
+    if (op == OpId::conv2d_backward_weight) continue;
+    add(op, {"Winograd F(4x4,3x3) in other blocks", refuse_stride_1, run<Blocks::other>, kStride1});
+    add(op, {"Winograd F(4x4,2x2) at stride 2 in other blocks", refuse_stride_2, run<Blocks::other>,
+             kStride2});
   }
 }
 

@@ -16,8 +16,8 @@ namespace {
 /// Arrays of more elements than this do not stay in the caches anyway; their stores bypass them.
 constexpr std::int64_t kStreamNumel = 4 << 20;
 
-/// How much a slice works on at a time.
-constexpr std::int64_t kTiles = 24, kChannels = 128, kOutputs = 128;
+/// How much a slice works on at a time, besides tiles.
+constexpr std::int64_t kChannels = 128, kOutputs = 128;
 static_assert(kChannels <= kMostChannels);
 
 /// Some channels and outputs of the weights with the outputs next to each other, as the kernel
@@ -132,24 +132,24 @@ Epilogue epilogue_of(const Correlation& s, std::int64_t part, const Epilogue& al
 }  // namespace
 
 void correlate(const Correlation& s, const float* images, const Taps<const float>& taps,
-               const Epilogue& epilogue, float* result) {
+               const Epilogue& epilogue, float* result, std::int64_t block_tiles) {
   const TransformedWeights weights(s, taps);
   const std::int64_t numel = s.n * s.oh * s.ow * s.outputs;
   // Pixels that several parts add to had better stay in the caches.
   const bool stream = numel > kStreamNumel && s.outputs % winograd_kernels().vector == 0 &&
                       reinterpret_cast<std::uintptr_t>(result) % 64 == 0 &&
                       (s.stride == 1 || s.transposed);
-  const Buffer inside(s.positions(), kTiles, std::min(kChannels, s.channels));
-  const Buffer outside(s.positions(), kTiles, std::min(kOutputs, s.outputs));
-  const std::int64_t tile_blocks = divide_up(s.tiles(), kTiles);
+  const Buffer inside(s.positions(), block_tiles, std::min(kChannels, s.channels));
+  const Buffer outside(s.positions(), block_tiles, std::min(kOutputs, s.outputs));
+  const std::int64_t tile_blocks = divide_up(s.tiles(), block_tiles);
   const std::int64_t output_blocks = divide_up(s.outputs, kOutputs);
   // Slices that run at the same time use the same weights.
   base::parallel_for(tile_blocks * output_blocks, [&](std::int64_t slice) {
     const Scratch<float> memory(inside.numel() + outside.numel());
     const Transformed tiles = inside.at(memory.data());
     const Transformed sums = outside.at(memory.data() + inside.numel());
-    const std::int64_t first = slice % tile_blocks * kTiles;
-    const std::int64_t count = std::min(kTiles, s.tiles() - first);
+    const std::int64_t first = slice % tile_blocks * block_tiles;
+    const std::int64_t count = std::min(block_tiles, s.tiles() - first);
     const std::int64_t output = slice / tile_blocks * kOutputs;
     const std::int64_t outputs = std::min(kOutputs, s.outputs - output);
     for (std::int64_t i = 0; i < s.parts(); ++i) {

@@ -124,9 +124,10 @@ struct Taps {
   }
 };
 
-/// The epilogue is that of a convolution; the gradient of its input has none.
+/// The epilogue is that of a convolution; the gradient of its input has none. `block_tiles` are
+/// transformed and multiplied together; no bit depends on how many.
 void correlate(const Correlation& shape, const float* images, const Taps<const float>& taps,
-               const Epilogue& epilogue, float* result);
+               const Epilogue& epilogue, float* result, std::int64_t block_tiles);
 
 /// The gradient of the weights of correlate() that is not transposed, written densely in the order
 /// of `taps`, whose channels or taps are consecutive.

@@ -1,0 +1,169 @@
+#include "tuner/selector.h"
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include <facula/parallel.h>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "runtime/mode.h"
+
+namespace facula::tuner {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+/// Samples of each candidate, fewer once they have taken the time.
+constexpr int kMostSamples = 9, kFewestSamples = 3;
+constexpr Seconds kEnough{0.2};
+/// How much faster than the static choice another must be.
+constexpr double kWorthwhile = 0.97;
+
+std::string layout_of(const Tensor& tensor) {
+  return fmt::format(" {}{}{}", name_of(tensor.dtype()), tensor.sizes().str(),
+                     tensor.strides().str());
+}
+
+/// What the times depend on.
+std::string problem_of(const KernelArgs& args) {
+  std::string problem = args.call.op.name;
+  for (std::uint32_t i = 0; i < args.call.count; ++i) {
+    problem += args.has(i) ? layout_of(args.in(i)) : " -";
+  }
+  for (std::size_t i = 0; i < args.output_count; ++i) problem += layout_of(args.out(i));
+  return problem + fmt::format(" {{{}}} {} threads",
+                               attrs_str(args.call.op.attrs, args.call.attributes),
+                               get_num_threads());
+}
+
+Seconds time_of(const Implementation& implementation, const KernelArgs& args) {
+  const auto start = std::chrono::steady_clock::now();
+  implementation.run(args);
+  return std::chrono::steady_clock::now() - start;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// The median time of each candidate in ms, of samples that take turns.
+std::vector<double> measure(const std::vector<Implementation>& list,
+                            const std::vector<std::size_t>& candidates, const KernelArgs& args) {
+  // The first run may prepare something.
+  for (const std::size_t i : candidates) list[i].run(args);
+  std::vector<std::vector<double>> samples(candidates.size());
+  Seconds spent{0};
+  for (int round = 0; round < kMostSamples && (round < kFewestSamples || spent < kEnough);
+       ++round) {
+    for (std::size_t k = 0; k < candidates.size(); ++k) {
+      const Seconds time = time_of(list[candidates[k]], args);
+      samples[k].push_back(time.count() * 1e3);
+      spent += time;
+    }
+  }
+  std::vector<double> medians;
+  for (const std::vector<double>& of_one : samples) medians.push_back(median(of_one));
+  return medians;
+}
+
+void log_decision(const std::string& problem, const std::vector<Implementation>& list,
+                  const std::vector<std::size_t>& candidates, const std::vector<double>& times,
+                  std::size_t chosen) {
+  std::string measured;
+  for (std::size_t k = 0; k < candidates.size(); ++k) {
+    measured += fmt::format("{}{} {:.4f} ms", k ? ", " : "", list[candidates[k]].name, times[k]);
+  }
+  log_info("benchmark: {}: {}; {} is used", problem, measured, list[chosen].name);
+}
+
+/// The first that takes the problem, refusals considered only.
+std::size_t static_choice(const std::vector<Implementation>& list, const KernelArgs& args) {
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (!list[i].refuse || !list[i].refuse(args)) return i;
+  }
+  return list.size();
+}
+
+}  // namespace
+
+std::vector<std::size_t> MeasuringSelector::candidates(const std::vector<Implementation>& list,
+                                                       const KernelArgs& args) const {
+  const std::size_t first = static_choice(list, args);
+  if (first == list.size()) return {};
+  std::vector<std::size_t> result = {first};
+  for (std::size_t i = first + 1; i < list.size(); ++i) {
+    const bool same_bits = list[i].bits != 0 && list[i].bits == list[first].bits;
+    const bool allowed = same_bits || alternatives_ == backends::cpu::Alternatives::any_rounding;
+    if (allowed && list[i].refuse && !list[i].refuse(args)) result.push_back(i);
+  }
+  return result;
+}
+
+std::size_t MeasuringSelector::select(const std::vector<Implementation>& list,
+                                      const KernelArgs& args) {
+  if (!list[0].refuse) return 0;
+  const std::vector<std::size_t> choices = candidates(list, args);
+  if (choices.empty()) return list.size();
+  if (choices.size() == 1) return choices[0];
+  const std::string problem = problem_of(args);
+  {
+    const std::lock_guard lock(mutex_);
+    const auto known = known_.find(problem);
+    if (known != known_.end()) return known->second;
+  }
+  if (measuring_.test_and_set()) return choices[0];
+  const struct Unlock {
+    std::atomic_flag& flag;
+    ~Unlock() { flag.clear(); }
+  } unlock{measuring_};
+  const std::vector<double> times = measure(list, choices, args);
+  const auto fastest =
+      static_cast<std::size_t>(std::min_element(times.begin(), times.end()) - times.begin());
+  const std::size_t chosen = choices[times[fastest] < kWorthwhile * times[0] ? fastest : 0];
+  if (runtime::tl_mode & runtime::kVerbose) log_decision(problem, list, choices, times, chosen);
+  const std::lock_guard lock(mutex_);
+  known_.emplace(problem, chosen);
+  return chosen;
+}
+
+}  // namespace facula::tuner
+
+namespace facula::backends::cpu {
+namespace {
+
+std::optional<Alternatives>& active() {
+  static std::optional<Alternatives> alternatives;
+  return alternatives;
+}
+
+/// Selectors live for ever: another thread may be using one that is being replaced.
+tuner::MeasuringSelector* selector_for(Alternatives alternatives) {
+  static auto* same = new tuner::MeasuringSelector(Alternatives::same_bits);
+  static auto* any = new tuner::MeasuringSelector(Alternatives::any_rounding);
+  return alternatives == Alternatives::same_bits ? same : any;
+}
+
+std::mutex& switch_mutex() {
+  static std::mutex mutex;
+  return mutex;
+}
+
+}  // namespace
+
+bool benchmark() {
+  const std::lock_guard lock(switch_mutex());
+  return active().has_value();
+}
+
+void benchmark(bool enabled, Alternatives alternatives) {
+  const std::lock_guard lock(switch_mutex());
+  active() = enabled ? std::optional(alternatives) : std::nullopt;
+  runtime::set_selector(enabled ? selector_for(alternatives) : nullptr);
+}
+
+}  // namespace facula::backends::cpu

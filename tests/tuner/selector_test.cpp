@@ -1,0 +1,186 @@
+#include "tuner/selector.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include <facula/autograd.h>
+#include <facula/generator.h>
+#include <facula/ops.h>
+
+#include "base/check.h"
+#include "core/tensor_impl.h"
+
+namespace facula::tuner {
+namespace {
+
+using backends::cpu::Alternatives;
+using std::chrono::milliseconds;
+
+/// How often the implementation for each of these times has run.
+int runs_of_slow = 0, runs_of_fast = 0, runs_of_fastest = 0, runs_of_last = 0;
+
+void slow(const KernelArgs&) {
+  ++runs_of_slow;
+  std::this_thread::sleep_for(milliseconds(6));
+}
+void fast(const KernelArgs&) {
+  ++runs_of_fast;
+  std::this_thread::sleep_for(milliseconds(2));
+}
+void fastest(const KernelArgs&) { ++runs_of_fastest; }
+void last(const KernelArgs&) { ++runs_of_last; }
+void failing(const KernelArgs&) { fail<ValueError>("no memory"); }
+
+Refusal accept(const KernelArgs&) { return nullptr; }
+Refusal refuse(const KernelArgs&) { return "too small"; }
+
+class Selection : public ::testing::Test {
+ protected:
+  Selection() { runs_of_slow = runs_of_fast = runs_of_fastest = runs_of_last = 0; }
+
+  /// Of relu of `n` elements.
+  std::size_t select(const std::vector<Implementation>& list, std::int64_t n = 10) {
+    const Tensor input = zeros({n});
+    Tensor output = zeros({n});
+    const Tensor* inputs[] = {&input};
+    const Call call{op(OpId::relu), inputs, 1, nullptr};
+    return selector_.select(list, KernelArgs{call, &output, 1});
+  }
+  int runs() const { return runs_of_slow + runs_of_fast + runs_of_fastest + runs_of_last; }
+
+  MeasuringSelector selector_{Alternatives::same_bits};
+};
+
+TEST_F(Selection, TakesTheFastestWithTheSameBits) {
+  const std::vector<Implementation> list = {{"slow", accept, slow, 1},
+                                            {"fastest", accept, fastest, 2},
+                                            {"fast", accept, fast, 1},
+                                            {"last", nullptr, last, 1}};
+  EXPECT_EQ(select(list), 2u);
+  EXPECT_GE(runs_of_slow, 3);
+  EXPECT_GE(runs_of_fast, 3);
+  EXPECT_EQ(runs_of_fastest, 0);
+  EXPECT_EQ(runs_of_last, 0);
+}
+
+TEST_F(Selection, WithOtherBitsOnlyIfAsked) {
+  const std::vector<Implementation> list = {{"slow", accept, slow},
+                                            {"fast", accept, fast},
+                                            {"fastest", accept, fastest},
+                                            {"last", nullptr, last}};
+  EXPECT_EQ(select(list), 0u);
+  EXPECT_EQ(runs(), 0);
+  MeasuringSelector any(Alternatives::any_rounding);
+  const Tensor input = zeros({10});
+  Tensor output = zeros({10});
+  const Tensor* inputs[] = {&input};
+  const Call call{op(OpId::relu), inputs, 1, nullptr};
+  EXPECT_EQ(any.select(list, KernelArgs{call, &output, 1}), 2u);
+  EXPECT_EQ(runs_of_last, 0);
+}
+
+TEST_F(Selection, RemembersEveryProblem) {
+  const std::vector<Implementation> list = {{"slow", accept, slow, 1}, {"fast", accept, fast, 1}};
+  EXPECT_EQ(select(list, 10), 1u);
+  const int after_first = runs();
+  EXPECT_EQ(select(list, 10), 1u);
+  EXPECT_EQ(runs(), after_first);
+  EXPECT_EQ(select(list, 11), 1u);
+  EXPECT_GT(runs(), after_first);
+}
+
+TEST_F(Selection, KeepsTheOrderWhereItIsRight) {
+  EXPECT_EQ(select({{"fast", accept, fast, 1}, {"slow", accept, slow, 1}}), 0u);
+}
+
+TEST_F(Selection, AsksWhoTakesTheProblem) {
+  EXPECT_EQ(select({{"fastest", refuse, fastest, 1},
+                    {"slow", accept, slow, 1},
+                    {"fastest", refuse, fastest, 1},
+                    {"fast", accept, fast, 1}}),
+            3u);
+  EXPECT_EQ(runs_of_fastest, 0);
+  EXPECT_EQ(select({{"slow", refuse, slow, 1}, {"last", nullptr, last}}, 11), 1u);
+  // Nobody: the dispatcher says why.
+  EXPECT_EQ(select({{"slow", refuse, slow, 1}, {"fast", refuse, fast, 1}}, 12), 2u);
+}
+
+TEST_F(Selection, SurvivesFailures) {
+  EXPECT_THROW(select({{"failing", accept, failing, 1}, {"fast", accept, fast, 1}}), ValueError);
+  EXPECT_EQ(select({{"slow", accept, slow, 1}, {"fast", accept, fast, 1}}), 1u);
+}
+
+/// benchmark() as it was.
+struct RestoreBenchmark {
+  ~RestoreBenchmark() { backends::cpu::benchmark(false); }
+};
+
+void expect_same_bits(const Tensor& a, const Tensor& b) {
+  ASSERT_EQ(a.strides(), b.strides());
+  EXPECT_EQ(std::memcmp(a.impl()->data, b.impl()->data, a.nbytes()), 0);
+}
+
+TEST(Benchmark, ChangesNoBits) {
+  const NoGradGuard no_grad;
+  const RestoreBenchmark restore;
+  EXPECT_FALSE(backends::cpu::benchmark());
+  const auto results = [] {
+    manual_seed(3);
+    std::vector<Tensor> all;
+    for (const MemoryFormat format : {kContiguous, kChannelsLast}) {
+      for (const std::int64_t taps : {1, 3}) {
+        const Tensor x = randn({2, 24, 9, 11}).contiguous(format), w = randn({16, 24, taps, taps});
+        all.push_back(conv2d(x, w));
+        all.push_back(conv2d_backward_input(all.back(), w, x.sizes(), {1}, {0}, {1}, 1));
+        all.push_back(conv2d_backward_weight(all.end()[-2], x, {taps, taps}, {1}, {0}, {1}, 1));
+      }
+    }
+    all.push_back(matmul(randn({17, 30}), randn({30, 40})));
+    return all;
+  };
+  const std::vector<Tensor> expected = results();
+  backends::cpu::benchmark(true);
+  EXPECT_TRUE(backends::cpu::benchmark());
+  for (int i = 0; i < 2; ++i) {  // measuring, and having measured
+    const std::vector<Tensor> actual = results();
+    ASSERT_EQ(actual.size(), expected.size());
+    for (std::size_t k = 0; k < actual.size(); ++k) expect_same_bits(actual[k], expected[k]);
+  }
+}
+
+TEST(Benchmark, AnyRoundingStaysAccurate) {
+  const NoGradGuard no_grad;
+  const RestoreBenchmark restore;
+  manual_seed(4);
+  const Tensor x = randn({2, 32, 16, 16}).contiguous(kChannelsLast), w = randn({32, 32, 3, 3});
+  const Tensor expected = conv2d(x.to(kFloat64), w.to(kFloat64), {}, {1}, {1});
+  backends::cpu::benchmark(true, Alternatives::any_rounding);
+  for (int i = 0; i < 2; ++i) {
+    const Tensor error = abs(conv2d(x, w, {}, {1}, {1}).to(kFloat64) - expected);
+    EXPECT_LE(amax(error).item<double>(), 1e-5 * amax(abs(expected)).item<double>());
+  }
+}
+
+TEST(Benchmark, ServesSeveralThreads) {
+  const RestoreBenchmark restore;
+  backends::cpu::benchmark(true, Alternatives::any_rounding);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([t] {
+      const NoGradGuard no_grad;
+      const Tensor w = ones({16, 16, 1, 1});
+      for (std::int64_t n = 1; n <= 4; ++n) {
+        const Tensor x = full({n, 16, 8, 8}, t + 1.0).contiguous(kChannelsLast);
+        EXPECT_EQ(amin(conv2d(x, w)).item<float>(), 16.0f * static_cast<float>(t + 1));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace
+}  // namespace facula::tuner
