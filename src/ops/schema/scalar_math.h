@@ -46,19 +46,19 @@ FACULA_FN T clamp(T x, T low, T high) {
 inline constexpr float kRound = 0x1.8p23f;
 inline constexpr double kRoundDouble = 0x1.8p52;
 
-/// k where the exponent of a float stands; the second for k = shifted - kRound, whose lowest bits
-/// are all that the shift leaves of kRound.
-FACULA_FN int32_t exponent(int32_t k) {
-  return static_cast<int32_t>(static_cast<uint32_t>(k) << 23);
+/// k where the exponent of a float stands; unsigned, because that of NaN may wrap. The second is
+/// for k = shifted - kRound, whose lowest bits are all that the shift leaves of kRound.
+FACULA_FN uint32_t exponent(int32_t k) { return static_cast<uint32_t>(k) << 23; }
+FACULA_FN uint32_t exponent(float shifted) { return exponent(as_int(shifted)); }
+/// 2^k for exponent(k + 127) with k in [-126, 127]; zero for k = -127.
+FACULA_FN float power(uint32_t biased_exponent) {
+  return as_float(static_cast<int32_t>(biased_exponent));
 }
-FACULA_FN int32_t exponent(float shifted) { return exponent(as_int(shifted)); }
-/// 2^k for an exponent(k) with k in [-126, 127]; zero for k = -127.
-FACULA_FN float pow2(int32_t exponent_k) { return as_float(exponent_k + exponent(127)); }
 
 /// x = k * ln2 + r, |r| <= ln2 / 2, for |x| <= 104.
 struct ExpArgument {
   float r;
-  int32_t exponent;  // exponent(k)
+  uint32_t exponent;  // exponent(k)
 };
 FACULA_FN ExpArgument reduce_exp(float x) {
   const float shifted = fma(x, 1.44269504f, kRound);
@@ -82,14 +82,14 @@ FACULA_FN float expm1_reduced(float r) {
 
 /// (1 + t) * 2^k for |t| <= 1/2, k in [-151, 128]; `tiny` where k is so low that the result may be
 /// subnormal. The factor of two lets the largest ones become infinite, fma keeps NaN.
-FACULA_FN float scale(float t, int32_t exponent_k, bool tiny) {
-  const float power = as_float(exponent_k + select(tiny, exponent(127 + 25), exponent(127 - 1)));
-  return fma(t, power, power) * select(tiny, 0x1p-25f, 2.0f);
+FACULA_FN float scale(float t, uint32_t exponent_k, bool tiny) {
+  const float scaled = power(exponent_k + select(tiny, exponent(127 + 25), exponent(127 - 1)));
+  return fma(t, scaled, scaled) * select(tiny, 0x1p-25f, 2.0f);
 }
 
 /// (e^x - 1) / 2 for k in [-126, 128].
 FACULA_FN float half_expm1(ExpArgument x) {
-  const float half = as_float(x.exponent + exponent(127 - 1));
+  const float half = power(x.exponent + exponent(127 - 1));
   return fma(half, expm1_reduced(x.r), half - 0.5f);
 }
 
@@ -100,7 +100,7 @@ FACULA_FN float gaussian(float a) {
   const float r = fma(s, -0.72134752f, kRound - shifted);
   const float p =
       horner(r, 0.00132645888f, 0.00967161916f, 0.0555073507f, 0.240222409f, 0.693147004f, 1.0f);
-  return p * pow2(exponent(shifted));
+  return p * power(exponent(shifted) + exponent(127));
 }
 inline constexpr float kGaussianEnd = 13.26f;
 
@@ -241,7 +241,7 @@ FACULA_FN float log1p(float x) {
   const float lost = x - (u - 1.0f);  // u + lost = 1 + x
   const auto [m, k] = detail::split_log(u);
   // lost * 2^-k in two factors, because 2^-128 is no normal float.
-  const float f = fma(lost * 0x1p-24f, detail::pow2(detail::exponent(24 - k)), m - 1.0f);
+  const float f = fma(lost * 0x1p-24f, detail::power(detail::exponent(24 - k + 127)), m - 1.0f);
   const float y = detail::log_specials(u, detail::log_sum(f, static_cast<float>(k)));
   return select(abs(x) < 0x1p-24f, x, y);
 }
@@ -259,7 +259,7 @@ FACULA_FN float log10(float x) {
 /// tails keep their relative accuracy.
 FACULA_FN float sigmoid(float x) {
   const auto [r, k] = detail::reduce_exp(-detail::clamp(x, -104.0f, 18.0f));
-  const float scaled_power = as_float(detail::exponent(127 + 40) - k);
+  const float scaled_power = detail::power(detail::exponent(127 + 40) - k);
   const float denominator = fma(scaled_power, 0x1p-40f, detail::expm1_reduced(r)) + 1.0f;
   return scaled_power / denominator * 0x1p-40f;
 }
@@ -281,8 +281,8 @@ FACULA_FN float erf(float x) {
   const float q = detail::horner(a, 0.000195935369f, -0.00304320082f, 0.0222268607f, -0.103931487f,
                                  -0.637182355f, -1.12767553f, -0.000195687739f);
   const auto [r, k] = detail::reduce_small_exp(q);
-  const float power = detail::pow2(k);
-  const float large = 1.0f - fma(detail::expm1_reduced(r), power, power);
+  const float scale = detail::power(k + detail::exponent(127));
+  const float large = 1.0f - fma(detail::expm1_reduced(r), scale, scale);
   return copysign(select(a < 0.925f, fma(p, a, a), large), x);
 }
 
