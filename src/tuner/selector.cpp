@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <memory>
 #include <optional>
 
 #include <facula/parallel.h>
@@ -81,7 +80,7 @@ void log_decision(const std::string& problem, const std::vector<Implementation>&
   log_info("benchmark: {}: {}; {} is used", problem, measured, list[chosen].name);
 }
 
-/// The first that takes the problem, refusals considered only.
+/// The first that takes the problem, as in the static order; one past the end if none does.
 std::size_t static_choice(const std::vector<Implementation>& list, const KernelArgs& args) {
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (!list[i].refuse || !list[i].refuse(args)) return i;
