@@ -9,6 +9,8 @@ find_package(spdlog REQUIRED)
 find_package(nlohmann_json 3 REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(LibLZMA REQUIRED)
+find_package(JPEG REQUIRED)
+find_package(PNG REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)
 
 # Not find_package(dnnl): Debian's package file of oneDNN 2.6 demands the OpenCL headers.
@@ -22,4 +24,5 @@ set_target_properties(facula_dnnl PROPERTIES
 add_library(facula_dependencies INTERFACE)
 target_link_libraries(facula_dependencies INTERFACE
   fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json ZLIB::ZLIB LibLZMA::LibLZMA
+  JPEG::JPEG PNG::PNG
   facula_dnnl OpenMP::OpenMP_CXX Threads::Threads ${CMAKE_DL_LIBS})
