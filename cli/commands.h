@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include <facula/data/dataset.h>
+
 namespace facula::cli {
 
 /// A command line that makes no sense: exit status 2. Everything else that
@@ -31,6 +33,7 @@ struct TrainOptions {
   int threads = 0;          // 0: the library's choice
   std::string out;          // empty: a new folder under runs/
   std::int64_t subset = 0;  // 0: all samples
+  int workers = -1;         // of the data loader; -1: it decides
   bool json = false;
 };
 
@@ -38,7 +41,22 @@ struct EvalOptions {
   std::string model, weights, data;
   std::int64_t batch = 256;
   int threads = 0;
+  int workers = -1;
   bool json = false;
+};
+
+struct DataBenchOptions {
+  std::string data;
+  std::string transform = "none";
+  std::int64_t batch = 64, epochs = 4;
+  int workers = -1;
+  int repeat = 3;
+  bool sweep = false, json = false;
+};
+
+struct DataPackOptions {
+  std::string data, out, part = "train";
+  std::int64_t shorter_side = 0;
 };
 
 struct BenchOptions {
@@ -61,6 +79,11 @@ int run_train(const TrainOptions& options);
 int run_eval(const EvalOptions& options);
 int run_bench(const BenchOptions& options);
 int run_info(const InfoOptions& options);
+int run_data_bench(const DataBenchOptions& options);
+int run_data_pack(const DataPackOptions& options);
+
+/// Opens KIND:PATH; an unknown kind is a UsageError.
+data::ImageDatasetPtr open_data(const std::string& kind_and_path, data::Part part);
 
 /// What `facula bench` measures.
 std::vector<std::string> bench_works();

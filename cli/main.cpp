@@ -67,6 +67,22 @@ void add_threads(CLI::App& command, int& threads) {
       ->check(at_least(1));
 }
 
+/// Number of threads of the data loader, or auto.
+void add_workers(CLI::App& command, int& workers) {
+  command
+      .add_option(
+          "--workers",
+          "background threads of the data loader, 0 for none; default: auto, by measurement")
+      ->type_name("N|auto")
+      ->check([](const std::string& given) -> std::string {
+        if (given == "auto") return {};
+        return CLI::Range(0, 1024)(given);
+      })
+      ->each([&workers](const std::string& given) {
+        workers = given == "auto" ? data::kAuto : std::stoi(given);
+      });
+}
+
 void add_train(CLI::App& app, TrainOptions& options, std::function<int()>& run) {
   auto& command = *app.add_subcommand("train", "Train a model, then measure it on the test set");
   command.add_option("--model", options.model, "one of " + joined(model_names()))
@@ -101,6 +117,7 @@ void add_train(CLI::App& app, TrainOptions& options, std::function<int()>& run) 
   command.add_option("--out", options.out, "folder for metrics.jsonl and model.safetensors");
   command.add_option("--subset", options.subset, "train on the first so many samples only")
       ->check(at_least(1));
+  add_workers(command, options.workers);
   command.add_flag("--json", options.json, "one line of JSON on stdout, progress on stderr");
   command.callback([&] { run = [&] { return run_train(options); }; });
 }
@@ -113,6 +130,7 @@ void add_eval(CLI::App& app, EvalOptions& options, std::function<int()>& run) {
       ->required();
   command.add_option("--batch", options.batch)->check(at_least(1));
   add_threads(command, options.threads);
+  add_workers(command, options.workers);
   command.add_flag("--json", options.json, "one line of JSON on stdout");
   command.callback([&] { run = [&] { return run_eval(options); }; });
 }
@@ -145,6 +163,36 @@ void add_info(CLI::App& app, InfoOptions& options, std::function<int()>& run) {
   command.callback([&] { run = [&] { return run_info(options); }; });
 }
 
+void add_data(CLI::App& app, DataBenchOptions& bench, DataPackOptions& pack,
+              std::function<int()>& run) {
+  auto& data = *app.add_subcommand("data", "Measure and convert data sets");
+  data.require_subcommand(1);
+  const std::string kinds = "KIND:PATH; kinds: " + joined(data::kinds());
+
+  auto& measure = *data.add_subcommand("bench", "Measure how fast batches can be made");
+  measure.add_option("DATA", bench.data, kinds)->required();
+  measure.add_option("--transform", bench.transform, "one of " + joined(data::transforms::names()))
+      ->check(one_of(data::transforms::names(), "transform"));
+  measure.add_option("--batch", bench.batch, "samples per batch")->check(at_least(1));
+  measure.add_option("--epochs", bench.epochs, "passes over the set, each in a new order")
+      ->check(at_least(1));
+  add_workers(measure, bench.workers);
+  measure.add_option("--repeat", bench.repeat, "measurements, of which the median counts")
+      ->check(at_least(1));
+  auto* sweep = measure.add_flag("--sweep", bench.sweep, "all numbers of workers, as a table");
+  measure.add_flag("--json", bench.json, "one line of JSON on stdout")->excludes(sweep);
+  measure.callback([&] { run = [&] { return run_data_bench(bench); }; });
+
+  auto& convert = *data.add_subcommand("pack", "Write a set, decoded, into one file (kind packed)");
+  convert.add_option("DATA", pack.data, kinds)->required();
+  convert.add_option("OUT", pack.out, "the file")->required();
+  convert.add_option("--part", pack.part, "train or test")
+      ->check(one_of({"train", "test"}, "part"));
+  convert.add_option("--shorter-side", pack.shorter_side, "shrink larger images to this size")
+      ->check(at_least(1));
+  convert.callback([&] { run = [&] { return run_data_pack(pack); }; });
+}
+
 /// Prints an error as one line, however many its message has.
 int report(const std::string& message, int status) {
   std::string line;
@@ -167,11 +215,14 @@ int run_program(int argc, char** argv) {
   EvalOptions eval;
   BenchOptions bench;
   InfoOptions info;
+  DataBenchOptions data_bench;
+  DataPackOptions data_pack;
   std::function<int()> run;
   add_train(app, train, run);
   add_eval(app, eval, run);
   add_bench(app, bench, run);
   add_info(app, info, run);
+  add_data(app, data_bench, data_pack, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {
@@ -179,7 +230,7 @@ int run_program(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return report(std::string(error.what()) + " (see facula --help)", 2);
   }
-  if (!run) return report("no command given; choose train, eval, bench or info", 2);
+  if (!run) return report("no command given; choose train, eval, bench, data or info", 2);
   return run();
 }
 

@@ -7,7 +7,9 @@
 #include <ctime>
 #include <filesystem>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <tuple>
 
 #include <facula/data.h>
 #include <facula/error.h>
@@ -28,22 +30,42 @@ namespace {
 constexpr int kInterrupted = 130;  // as shells report SIGINT
 constexpr std::int64_t kCropPadding = 4;
 
-data::ImageDataset load_for(const models::ModelInfo& model, const std::string& kind_and_folder,
-                            data::Part part) {
-  const std::string kind = kind_and_folder.substr(0, kind_and_folder.find(':'));
-  const auto& kinds = data::kinds();
-  if (kind == kind_and_folder || std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
-    throw UsageError(fmt::format("--data: '{}' is not KIND:FOLDER with one of the kinds {}",
-                                 kind_and_folder, fmt::join(kinds, ", ")));
-  }
-  data::ImageDataset set = data::load(kind_and_folder, part);
-  if (set.images.size(1) != model.channels) {
+data::ImageDatasetPtr load_for(const models::ModelInfo& model, const std::string& kind_and_path,
+                               data::Part part) {
+  data::ImageDatasetPtr set = open_data(kind_and_path, part);
+  if (set->info().channels != model.channels) {
     throw UsageError(
         fmt::format("--data: images of {} have {} channel(s), the "
                     "model {} takes {}; choose another model",
-                    kind, set.images.size(1), model.name, model.channels));
+                    kind_and_path, set->info().channels, model.name, model.channels));
   }
   return set;
+}
+
+/// Images of many sizes are treated as ImageNet's.
+data::Transform training_transform(const TrainOptions& options, const data::ImageSetInfo& info) {
+  namespace transforms = data::transforms;
+  if (info.height == 0) return transforms::by_name("imagenet-train", info.mean, info.std);
+  std::vector<data::Transform> chain;
+  const auto wanted = [&](const char* name) {
+    return std::count(options.augment.begin(), options.augment.end(), name) > 0;
+  };
+  if (wanted("crop")) {
+    chain.push_back(transforms::RandomCrop(
+        {.size = info.height, .width = info.width, .padding = kCropPadding}));
+  }
+  if (wanted("flip")) chain.push_back(transforms::RandomHorizontalFlip());
+  chain.push_back(transforms::ToTensor());
+  chain.push_back(transforms::Normalize(info.mean, info.std));
+  return transforms::Compose(std::move(chain));
+}
+
+data::DataLoader evaluation_loader(const data::DatasetPtr& set, const data::ImageSetInfo& info,
+                                   std::int64_t batch, int workers) {
+  const char* name = info.height == 0 ? "imagenet-val" : "mnist";
+  return data::DataLoader(set, {.batch_size = batch,
+                                .transform = data::transforms::by_name(name, info.mean, info.std),
+                                .num_workers = workers});
 }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options,
@@ -87,26 +109,27 @@ std::string default_run_folder(const TrainOptions& options) {
 
 /// The training set, and the part of it to validate on.
 struct TrainingData {
-  data::ImageDataset train;
-  std::optional<data::ImageDataset> validation;
+  data::ImageSetInfo info;
+  data::DatasetPtr train, validation;
 };
 
 TrainingData load_training_data(const TrainOptions& options) {
-  TrainingData data{load_for(models::info(options.model), options.data, data::Part::train), {}};
-  if (options.subset > data.train.size()) {
+  const auto all = load_for(models::info(options.model), options.data, data::Part::train);
+  TrainingData data{all->info(), all, nullptr};
+  if (options.subset > all->size()) {
     throw UsageError(fmt::format("--subset: {} samples wanted, the training set has {}",
-                                 options.subset, data.train.size()));
+                                 options.subset, all->size()));
   }
-  if (options.subset > 0) data.train.samples.resize(static_cast<std::size_t>(options.subset));
+  if (options.subset > 0) {
+    std::vector<std::int64_t> first(static_cast<std::size_t>(options.subset));
+    std::iota(first.begin(), first.end(), std::int64_t{0});
+    data.train = data::subset(all, std::move(first));
+  }
   if (options.val_split > 0) {
-    auto [rest, held_out] = data::random_split(data.train, options.val_split, options.seed);
-    data = {std::move(rest), std::move(held_out)};
+    std::tie(data.train, data.validation) =
+        data::random_split(data.train, options.val_split, options.seed);
   }
   return data;
-}
-
-bool has(const std::vector<std::string>& words, const std::string& word) {
-  return std::find(words.begin(), words.end(), word) != words.end();
 }
 
 void print_summary(const TrainOptions& options, const std::string& folder,
@@ -146,26 +169,26 @@ void print_summary(const TrainOptions& options, const std::string& folder,
 int run_train(const TrainOptions& options) {
   if (options.threads > 0) set_num_threads(options.threads);
   const TrainingData sets = load_training_data(options);
-  const data::ImageDataset test_set =
+  const data::ImageDatasetPtr test_set =
       load_for(models::info(options.model), options.data, data::Part::test);
   const std::string folder = options.out.empty() ? default_run_folder(options) : options.out;
 
   manual_seed(options.seed);
-  nn::AnyModule model = models::create(options.model, sets.train.classes);
-  const data::DataLoader loader(sets.train,
-                                {.batch_size = options.batch,
-                                 .shuffle = true,
-                                 .seed = options.seed,
-                                 .flip = has(options.augment, "flip"),
-                                 .crop_padding = has(options.augment, "crop") ? kCropPadding : 0});
+  nn::AnyModule model = models::create(options.model, sets.info.classes);
+  const data::DataLoader loader(sets.train, {.batch_size = options.batch,
+                                             .shuffle = true,
+                                             .seed = options.seed,
+                                             .transform = training_transform(options, sets.info),
+                                             .num_workers = options.workers});
   std::optional<data::DataLoader> validation;
-  if (sets.validation)
-    validation.emplace(*sets.validation, data::DataLoaderOptions{.batch_size = 256});
+  if (sets.validation) {
+    validation = evaluation_loader(sets.validation, sets.info, 256, options.workers);
+  }
   const auto optimizer = make_optimizer(options, model->parameters());
   const auto schedule = make_schedule(options, *optimizer, options.epochs * loader.size());
 
   fmt::print(stderr, "{}: {} parameters, {} training samples, {} threads\n", options.model,
-             model->parameter_count(), sets.train.size(), get_num_threads());
+             model->parameter_count(), sets.train->size(), get_num_threads());
   train::Trainer trainer(
       *model, *optimizer,
       {.epochs = options.epochs,
@@ -176,16 +199,16 @@ int run_train(const TrainOptions& options) {
            options.json ? train::Progress::standard_error : train::Progress::standard_output});
   const train::Result result = trainer.fit(loader, validation ? &*validation : nullptr);
   const train::Metrics test =
-      train::evaluate(*model, data::DataLoader(test_set, {.batch_size = 256}));
+      train::evaluate(*model, evaluation_loader(test_set, test_set->info(), 256, options.workers));
   print_summary(options, folder, result, test);
   return result.interrupted ? kInterrupted : 0;
 }
 
 int run_eval(const EvalOptions& options) {
   if (options.threads > 0) set_num_threads(options.threads);
-  const data::ImageDataset set =
+  const data::ImageDatasetPtr set =
       load_for(models::info(options.model), options.data, data::Part::test);
-  nn::AnyModule model = models::create(options.model, set.classes);
+  nn::AnyModule model = models::create(options.model, set->info().classes);
   try {
     model->load_state_dict(load_safetensors(options.weights));
   } catch (const ValueError& error) {
@@ -193,19 +216,19 @@ int run_eval(const EvalOptions& options) {
                                  options.model, error.what()));
   }
   const train::Metrics test =
-      train::evaluate(*model, data::DataLoader(set, {.batch_size = options.batch}));
+      train::evaluate(*model, evaluation_loader(set, set->info(), options.batch, options.workers));
   if (options.json) {
     fmt::print("{}\n", JsonLine()
                            .add("model", options.model)
                            .add("weights", options.weights)
                            .add("data", options.data)
-                           .add("samples", set.size())
+                           .add("samples", set->size())
                            .add("test_loss", test.loss)
                            .add("test_accuracy", test.accuracy)
                            .str());
   } else {
     fmt::print("test loss {:.4f}  accuracy {:.2f} %  ({} samples)\n", test.loss,
-               100 * test.accuracy, set.size());
+               100 * test.accuracy, set->size());
   }
   return 0;
 }

@@ -7,6 +7,8 @@
 // data, generated images take their place.
 #include <cstdio>
 #include <cstring>
+#include <numeric>
+#include <vector>
 
 #include <facula/data.h>
 #include <facula/error.h>
@@ -31,10 +33,11 @@ struct Cnn : nn::Module {
   }
 };
 
-void train(const data::ImageDataset& images, int epochs) {
+void train(const data::DatasetPtr& images, int epochs) {
   Cnn model;
   optim::AdamW optimizer(model.parameters(), {.lr = 2e-3});
-  data::DataLoader loader(images, {.batch_size = 128, .shuffle = true});
+  data::DataLoader loader(
+      images, {.batch_size = 128, .shuffle = true, .transform = data::transforms::ToTensor()});
   for (int epoch = 0; epoch < epochs; ++epoch) {
     double total = 0;
     for (auto& [input, target] : loader.epoch(epoch)) {
@@ -50,7 +53,7 @@ void train(const data::ImageDataset& images, int epochs) {
 // [quote]
 
 // Images whose brightest row tells the class.
-data::ImageDataset generated() {
+data::DatasetPtr generated() {
   const std::int64_t count = 2560;
   const Tensor labels = randint(0, 10, {count});
   Tensor images = randint(0, 100, {count, 1, 28, 28}).to(kUInt8);
@@ -71,13 +74,17 @@ int main(int argc, char** argv) {
     }
   }
   manual_seed(0);
-  data::ImageDataset images;
+  data::DatasetPtr images;
   try {
     images = data::fashion_mnist(folder);
   } catch (const IoError& error) {
     std::printf("%s\nTraining on generated images instead.\n", error.what());
     images = generated();
   }
-  if (quick) images.samples.resize(2560);
+  if (quick) {
+    std::vector<std::int64_t> first(2560);
+    std::iota(first.begin(), first.end(), std::int64_t{0});
+    images = data::subset(images, first);
+  }
   train(images, quick ? 1 : 3);
 }

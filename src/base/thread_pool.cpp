@@ -138,6 +138,18 @@ void pin_thread(pthread_t thread, int cpu) {
   pthread_setaffinity_np(thread, sizeof set, &set);
 }
 
+/// Signals are for the user's threads; only those that a thread raises itself, and the profiling
+/// timer's, stay open. Returns the mask as it was.
+sigset_t block_signals() noexcept {
+  sigset_t blocked, previous;
+  sigfillset(&blocked);
+  for (int open : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF}) {
+    sigdelset(&blocked, open);
+  }
+  pthread_sigmask(SIG_SETMASK, &blocked, &previous);
+  return previous;
+}
+
 /// One job at a time runs on the pool; `busy_` is held meanwhile, and while the crew of workers is
 /// changed. A worker takes part if it comes in time, but nobody waits for one that sleeps or has
 /// lost its CPU: the caller ends the job when all slices are claimed and those inside have left.
@@ -171,6 +183,14 @@ class Pool {
       stop_workers();  // new ones will run it
       thread_init_ = init;
     }
+  }
+
+  /// What every worker does when it starts, for a thread of somebody else's.
+  void initialise_this_thread() {
+    if (!lock()) return;
+    void (*const init)() = thread_init_;
+    unlock();
+    if (init != nullptr) init();
   }
 
   void run(int64_t slices, FunctionRef<void(int64_t)> body) {
@@ -350,14 +370,7 @@ void Pool::start_workers() {
   workers_ = std::make_unique<Worker[]>(static_cast<size_t>(threads - 1));
   shares_ = std::make_unique<Share[]>(static_cast<size_t>(threads));
 
-  // Signals are for the user's threads; only those that a thread raises itself, and the profiling
-  // timer's, stay open.
-  sigset_t blocked, previous;
-  sigfillset(&blocked);
-  for (int open : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF}) {
-    sigdelset(&blocked, open);
-  }
-  pthread_sigmask(SIG_SETMASK, &blocked, &previous);
+  const sigset_t previous = block_signals();  // what threads start with
   while (worker_count_ < threads - 1 && start_worker(workers_[worker_count_], cpus)) {
     ++worker_count_;
   }
@@ -404,6 +417,13 @@ void Pool::stop_workers() noexcept {
 
 void parallel_for(int64_t slices, FunctionRef<void(int64_t)> body) {
   Pool::instance().run(slices, body);
+}
+
+void become_background_thread(const char* name) {
+  pthread_setname_np(pthread_self(), name);
+  block_signals();
+  tls_in_region = true;
+  Pool::instance().initialise_this_thread();
 }
 
 bool in_parallel_region() noexcept { return tls_in_region; }

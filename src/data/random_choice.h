@@ -11,14 +11,18 @@
 namespace facula::data {
 
 /// What random numbers are for. It is part of the counter, so that no two purposes share numbers.
-enum class Purpose : std::uint8_t { shuffle, augment, split };
+enum class Purpose : std::uint8_t { shuffle, augment, split, weighted, position, batch };
+
+/// Epochs are below 2^32, draws below 2^24.
+inline std::uint64_t random_stream(Purpose purpose, std::int64_t epoch) {
+  return (static_cast<std::uint64_t>(epoch) & 0xffffffffu) |
+         static_cast<std::uint64_t>(static_cast<std::uint8_t>(purpose)) << 56;
+}
 
 /// The random block number `index` of an epoch.
 inline PhiloxBlock random_block(std::uint64_t seed, Purpose purpose, std::int64_t epoch,
                                 std::int64_t index) {
-  const auto high = static_cast<std::uint64_t>(epoch) |
-                    static_cast<std::uint64_t>(static_cast<std::uint8_t>(purpose)) << 56;
-  return philox4x32(static_cast<std::uint64_t>(index), high, seed);
+  return philox4x32(static_cast<std::uint64_t>(index), random_stream(purpose, epoch), seed);
 }
 
 /// Maps random bits to [0, bound) by multiplication; the bias is below bound / 2^32.

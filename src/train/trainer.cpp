@@ -1,5 +1,6 @@
 #include <chrono>
 #include <cmath>
+#include <string>
 #include <utility>
 
 #include <facula/autograd.h>
@@ -29,8 +30,10 @@ struct Totals {
 
   void add(double mean_loss, const Tensor& output, const Tensor& target) {
     const std::int64_t count = target.size(0);
+    // Mixed labels are shares of the classes.
+    const Tensor label = target.dim() == 2 ? target.argmax(1) : target;
     loss += mean_loss * static_cast<double>(count);
-    correct += output.argmax(1).eq(target).sum().item<std::int64_t>();
+    correct += output.argmax(1).eq(label).sum().item<std::int64_t>();
     samples += count;
   }
   Metrics average() const {
@@ -77,10 +80,18 @@ struct Trainer::Run {
     return step_in_epoch == training.size();
   }
 
+  /// What the loader has decided, when that is new.
+  void report_loader() {
+    std::string decision = training.decision();
+    if (decision == loader_decision) return;
+    loader_decision = std::move(decision);
+    if (!loader_decision.empty()) display.message("data loader: " + loader_decision);
+  }
+
   void train_step(std::int64_t epoch, const data::Batch& batch, Totals& totals) {
     optimizer.zero_grad();
-    const Tensor output = model(batch.input);
-    const Tensor loss = options.loss(output, batch.target);
+    const Tensor output = model(batch[0]);
+    const Tensor loss = options.loss(output, batch[1]);
     const auto value = loss.item<double>();
     last_lr = optimizer.lr();
     ++steps;
@@ -97,7 +108,7 @@ struct Trainer::Run {
     if (options.scheduler && !options.step_scheduler_per_epoch) options.scheduler->step();
     {
       const NoGradGuard no_grad;
-      totals.add(value, output, batch.target);
+      totals.add(value, output, batch[1]);
     }
     if (options.on_step) {
       options.on_step({.epoch = epoch, .step = steps, .loss = value, .lr = last_lr});
@@ -111,6 +122,7 @@ struct Trainer::Run {
   RunFolder folder;
   ProgressDisplay display;
   InterruptGuard interrupt;
+  std::string loader_decision;
 
   std::int64_t steps = 0, items = 0;
   double last_lr = 0, last_good_loss = std::nan("");
@@ -128,7 +140,7 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions 
 Result Trainer::fit(const data::DataLoader& training, const data::DataLoader* validation) {
   check<ValueError>(training.size() >= 1,
                     "Trainer: {} samples make no batch of {}; lower the batch size",
-                    training.dataset().size(), training.options().batch_size);
+                    training.samples(), training.options().batch_size);
   Run run(*this, training);
   Result result;
   model_.train();
@@ -139,6 +151,7 @@ Result Trainer::fit(const data::DataLoader& training, const data::DataLoader* va
     if (!complete) break;
     if (validation) report.validation = evaluate(model_, *validation, options_.loss);
     run.display.epoch(report);
+    run.report_loader();
     run.folder.add(report);
     result.epochs.push_back(report);
     if (options_.on_epoch) options_.on_epoch(report);
@@ -154,7 +167,7 @@ Result Trainer::fit(const data::DataLoader& training, const data::DataLoader* va
 
 Metrics evaluate(nn::Module& model, const data::DataLoader& loader, const Loss& loss) {
   check<ValueError>(loader.size() >= 1, "evaluate: {} samples make no batch of {}",
-                    loader.dataset().size(), loader.options().batch_size);
+                    loader.samples(), loader.options().batch_size);
   const Loss criterion = or_cross_entropy(loss);
   const bool was_training = model.is_training();
   model.eval();
@@ -162,8 +175,8 @@ Metrics evaluate(nn::Module& model, const data::DataLoader& loader, const Loss& 
   {
     const NoGradGuard no_grad;
     for (const auto& batch : loader.epoch(0)) {
-      const Tensor output = model(batch.input);
-      totals.add(criterion(output, batch.target).item<double>(), output, batch.target);
+      const Tensor output = model(batch[0]);
+      totals.add(criterion(output, batch[1]).item<double>(), output, batch[1]);
     }
   }
   model.train(was_training);

@@ -132,6 +132,45 @@ class Usage(ProgramTest):
                           '--data', self.data)
 
 
+class Data(ProgramTest):
+    def bench(self, data, *more):
+        return self.one_json_line('data', 'bench', data, '--transform', 'mnist', '--batch', 16,
+                                  '--repeat', 1, '--json', *more)
+
+    def test_every_number_of_workers_reads_the_same(self):
+        results = [self.bench(self.data, '--workers', n) for n in (0, 1, 3, 'auto')]
+        for result in results:
+            self.assertEqual(result['samples'], 4 * 96)
+            self.assertEqual(result['sum'], results[0]['sum'])
+            self.assertGreater(result['samples_per_s'], 0)
+            self.assertGreater(result['percent_of_limit'], 0)
+            self.assertTrue(result['bottleneck'])
+        self.assertEqual([r['workers'] for r in results], ['0', '1', '3', 'auto'])
+
+    def test_a_packed_set_holds_the_same_images(self):
+        packed = self.folder / 'train.fpk'
+        done = run('data', 'pack', self.data, packed)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn('96 images', done.stdout)
+        self.assertEqual(self.bench(f'packed:{packed}')['sum'], self.bench(self.data)['sum'])
+
+    def test_the_sweep_is_a_table(self):
+        done = run('data', 'bench', self.data, '--transform', 'mnist', '--batch', 16, '--epochs', 1,
+                   '--repeat', 1, '--sweep')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        lines = done.stdout.splitlines()
+        self.assertEqual(lines[0].split(), ['num_workers', 'pin_memory', 'off', 'pin_memory', 'on'])
+        self.assertEqual([line.split()[0] for line in lines[1:4]], ['auto', '0', '1'])
+
+    def test_wrong_command_lines(self):
+        self.expect_usage_error(['subcommand'], 'data')
+        self.expect_usage_error(['imagenet:/x', 'folder'], 'data', 'bench', 'imagenet:/x')
+        self.expect_usage_error(['rotate', 'cifar-train'],
+                                'data', 'bench', self.data, '--transform', 'rotate')
+        self.expect_usage_error(['--workers'], 'data', 'bench', self.data, '--workers', 'many')
+        self.expect_error(1, ['/nowhere'], 'data', 'pack', 'folder:/nowhere', '/tmp/x.fpk')
+
+
 class Training(ProgramTest):
     def test_a_run_and_its_files(self):
         result = self.one_json_line(*self.train_arguments(
@@ -168,9 +207,9 @@ class Training(ProgramTest):
 
     def test_equal_seeds_give_equal_weights(self):
         files = []
-        for out, seed, threads in (('a', 5, 1), ('b', 5, 2), ('c', 6, 2)):
+        for out, seed, threads, workers in (('a', 5, 1, 0), ('b', 5, 2, 2), ('c', 6, 2, 'auto')):
             done = run(*self.train_arguments('--epochs', 1, '--seed', seed, '--threads', threads,
-                                             out=out))
+                                             '--workers', workers, out=out))
             self.assertEqual(done.returncode, 0, done.stderr)
             files.append((self.folder / out / 'model.safetensors').read_bytes())
         self.assertEqual(files[0], files[1])

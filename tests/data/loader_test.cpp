@@ -1,212 +1,413 @@
+#include <facula/data/data_loader.h>
+
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <map>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <numeric>
+#include <set>
+#include <thread>
 
-#include <facula/data.h>
+#include <facula/data/transforms.h>
 #include <facula/error.h>
-#include <facula/memory.h>
+#include <facula/generator.h>
 
-#include "core/host_allocator.h"
+#include "data/staging.h"
+#include "tests/io/test_files.h"
 
 namespace facula::data {
 namespace {
 
-constexpr std::int64_t kSide = 6;
+using io::expect_error;
 
-/// Every pixel of image i is distinct, and the first is i + 1, so that images can be told apart.
-ImageDataset numbered(std::int64_t count) {
-  Tensor images = zeros({count, 2, kSide, kSide}, kUInt8).contiguous(kChannelsLast);
-  auto* pixels = images.data_ptr<std::uint8_t>();
-  for (std::int64_t i = 0; i < images.numel(); ++i) {
-    pixels[i] = static_cast<std::uint8_t>(i / (2 * kSide * kSide) + 1 + i % (2 * kSide * kSide));
-  }
-  Tensor labels = zeros({count}, kInt64);
-  for (std::int64_t i = 0; i < count; ++i) labels.data_ptr<std::int64_t>()[i] = i;
-  return from_tensors(images, labels, count);
+constexpr std::int64_t kCount = 53, kBatch = 8;
+
+ImageDatasetPtr noise(std::int64_t count = kCount) {
+  manual_seed(3);
+  const Tensor images = randint(0, 256, {count, 3, 10, 12}).to(kUInt8);
+  return from_tensors(images, arange(count).remainder(10), 10);
 }
 
-/// Image values (in NCHW order) by label, over one epoch.
-std::map<std::int64_t, std::vector<float>> images_of(const DataLoader& loader, std::int64_t epoch) {
-  std::map<std::int64_t, std::vector<float>> images;
-  for (auto& [input, target] : loader.epoch(epoch)) {
-    const auto values = input.to_vector<float>();
-    const auto labels = target.to_vector<std::int64_t>();
-    const auto length = static_cast<std::ptrdiff_t>(values.size() / labels.size());
-    for (std::size_t i = 0; i < labels.size(); ++i) {
-      const auto begin = values.begin() + static_cast<std::ptrdiff_t>(i) * length;
-      images[labels[i]].assign(begin, begin + length);
-    }
-  }
-  return images;
+Transform augmentation() {
+  return transforms::Compose({transforms::RandomCrop({.size = 8, .width = 9, .padding = 2}),
+                              transforms::RandomHorizontalFlip(), transforms::ToTensor(),
+                              transforms::Normalize({0.4, 0.5, 0.6}, {0.2, 0.3, 0.4})});
 }
 
-std::vector<std::int64_t> order_of(const DataLoader& loader, std::int64_t epoch) {
-  std::vector<std::int64_t> order;
-  for (auto& [input, target] : loader.epoch(epoch)) {
-    for (const std::int64_t label : target.to_vector<std::int64_t>()) order.push_back(label);
-  }
-  return order;
-}
-
-TEST(DataLoader, DeliversEverySampleInBatches) {
-  const DataLoader loader(numbered(10), {.batch_size = 4});
-  EXPECT_EQ(loader.size(), 3);
-  std::vector<std::int64_t> sizes;
-  for (auto& [input, target] : loader.epoch(0)) {
-    EXPECT_EQ(input.dtype(), kFloat32);
-    EXPECT_TRUE(input.is_contiguous(kChannelsLast));
-    EXPECT_EQ(input.sizes(), IntList({target.numel(), 2, kSide, kSide}));
-    sizes.push_back(target.numel());
-  }
-  EXPECT_EQ(sizes, (std::vector<std::int64_t>{4, 4, 2}));
-  EXPECT_EQ(order_of(loader, 0), (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
-  EXPECT_EQ(DataLoader(numbered(10), {.batch_size = 4, .drop_last = true}).size(), 2);
-}
-
-TEST(DataLoader, NormalizesPixels) {
-  ImageDataset set = numbered(1);
-  set.mean = {0.25, 0.5};
-  set.std = {0.5, 0.125};
-  const auto source = set.images.to_vector<std::uint8_t>();  // NCHW
-  const auto values = images_of(DataLoader(set), 0)[0];
-  const auto plain = images_of(DataLoader(set, {.normalize = false}), 0)[0];
-  constexpr std::size_t kPlane = kSide * kSide;
-  for (std::size_t i = 0; i < source.size(); ++i) {
-    const double mean = i < kPlane ? 0.25 : 0.5, std = i < kPlane ? 0.5 : 0.125;
-    EXPECT_FLOAT_EQ(values[i], static_cast<float>((source[i] / 255.0 - mean) / std));
-    EXPECT_FLOAT_EQ(plain[i], static_cast<float>(source[i] / 255.0));
-  }
-}
-
-TEST(DataLoader, ShufflesBySeedAndEpoch) {
-  const ImageDataset set = numbered(50);
-  const DataLoader loader(set, {.batch_size = 7, .shuffle = true, .seed = 3});
-  const auto first = order_of(loader, 0);
-  auto sorted = first;
-  std::sort(sorted.begin(), sorted.end());
-  for (std::int64_t i = 0; i < 50; ++i) EXPECT_EQ(sorted[static_cast<std::size_t>(i)], i);
-  EXPECT_FALSE(std::is_sorted(first.begin(), first.end()));
-  EXPECT_EQ(order_of(loader, 0), first);
-  EXPECT_NE(order_of(loader, 1), first);
-  EXPECT_NE(order_of(DataLoader(set, {.batch_size = 7, .shuffle = true, .seed = 4}), 0), first);
-}
-
-TEST(DataLoader, AugmentationDependsOnSeedEpochAndRowOnly) {
-  const ImageDataset set = numbered(20);
-  DataLoaderOptions options{.batch_size = 20, .seed = 9, .flip = true, .crop_padding = 2};
-  const auto expected = images_of(DataLoader(set, options), 4);
-  for (const int prefetch : {0, 1, 5}) {
-    for (const std::int64_t batch_size : {1, 3, 8}) {
-      options.prefetch = prefetch;
-      options.batch_size = batch_size;
-      options.shuffle = batch_size == 3;
-      EXPECT_EQ(images_of(DataLoader(set, options), 4), expected);
-    }
-  }
-  // A part of the set shows its images as the whole does.
-  ImageDataset part = set;
-  part.samples = {17, 5};
-  for (const auto& [label, image] : images_of(DataLoader(part, options), 4)) {
-    EXPECT_EQ(image, expected.at(label));
-  }
-  EXPECT_NE(images_of(DataLoader(set, options), 5), expected);
-  options.seed = 10;
-  EXPECT_NE(images_of(DataLoader(set, options), 4), expected);
-}
-
-/// The image shifted by (top, left) and mirrored, found by plain indexing.
-std::vector<float> placed(const std::vector<float>& image, bool flip, std::int64_t top,
-                          std::int64_t left) {
-  std::vector<float> result;
-  for (std::int64_t c = 0; c < 2; ++c) {
-    for (std::int64_t y = 0; y < kSide; ++y) {
-      for (std::int64_t x = 0; x < kSide; ++x) {
-        const std::int64_t from_y = y + top, from_x = (flip ? kSide - 1 - x : x) + left;
-        const bool inside = from_y >= 0 && from_y < kSide && from_x >= 0 && from_x < kSide;
-        result.push_back(
-            inside ? image[static_cast<std::size_t>((c * kSide + from_y) * kSide + from_x)] : 0);
-      }
-    }
-  }
-  return result;
-}
-
-TEST(DataLoader, FlipsAndCropsInAllWays) {
-  const ImageDataset set = numbered(100);
-  const auto plain = images_of(DataLoader(set, {.batch_size = 100, .normalize = false}), 0);
-  std::map<std::vector<int>, int> seen;
-  for (std::int64_t epoch = 0; epoch < 5; ++epoch) {
-    const DataLoader loader(
-        set, {.batch_size = 100, .flip = true, .crop_padding = 1, .normalize = false});
-    for (const auto& [label, image] : images_of(loader, epoch)) {
-      int matches = 0;
-      for (int way = 0; way < 18; ++way) {
-        const bool flip = way % 2 == 1;
-        const int top = way / 2 % 3 - 1, left = way / 6 - 1;
-        if (placed(plain.at(label), flip, top, left) != image) continue;
-        ++matches;
-        ++seen[{flip, top, left}];
-      }
-      ASSERT_EQ(matches, 1);
-    }
-  }
-  EXPECT_EQ(seen.size(), 18u);  // 500 draws miss one of 18 ways with probability 1e-11
-}
-
-TEST(DataLoader, LeavingAnEpochEarlyEndsIt) {
-  const DataLoader loader(numbered(64), {.batch_size = 1});
-  for (int repeat = 0; repeat < 50; ++repeat) {
-    int batches = 0;
-    for (auto& batch : loader.epoch(repeat)) {
-      EXPECT_EQ(batch.target.numel(), 1);
-      if (++batches == repeat % 5) break;
-    }
-  }
-  Epoch unused = loader.epoch(0);
-  Epoch moved = std::move(unused);
+/// All numbers of an epoch in the order of delivery, batch sizes among them.
+std::vector<double> drain(Epoch epoch, std::int64_t batches = -1) {
+  std::vector<double> values;
   Batch batch;
-  EXPECT_TRUE(moved.next(batch));
+  while (batches-- != 0 && epoch.next(batch)) {
+    values.push_back(static_cast<double>(batch[0].size(0)));
+    for (const Batch::Field& field : batch.fields()) {
+      const auto numbers = field.tensor.to_vector<double>();
+      values.insert(values.end(), numbers.begin(), numbers.end());
+    }
+  }
+  return values;
 }
 
-TEST(DataLoader, BackgroundErrorsReachTheUser) {
-  const DataLoader loader(numbered(2000), {.batch_size = 2000});
-  const std::int64_t cap = host_memory_cap();
-  cpu::empty_cache();
-  set_host_memory_cap(cpu::memory_reserved() + 1000);  // less than one batch
+std::vector<double> epoch_of(const DatasetPtr& set, DataLoaderOptions options,
+                             std::int64_t number = 1) {
+  return drain(DataLoader(set, std::move(options)).epoch(number));
+}
+
+DataLoaderOptions augmented(int workers) {
+  return {.batch_size = kBatch,
+          .shuffle = true,
+          .seed = 5,
+          .transform = augmentation(),
+          .num_workers = workers};
+}
+
+/// Page-locked memory as the tests have it.
+struct CountingStaging : Staging {
+  std::atomic<int> calls{0};
+  Tensor pinned(IntList sizes, DType dtype, MemoryFormat format) override {
+    ++calls;
+    return empty(sizes, dtype, format);
+  }
+};
+
+TEST(Loader, SameBitsForAnyNumberOfWorkersAndPinning) {
+  const auto set = noise();
+  const auto expected = epoch_of(set, augmented(0));
+  ASSERT_EQ(expected.size(), 7 + kCount * (3 * 8 * 9 + 1));
+  CountingStaging staging;
+  set_staging(&staging);
+  for (const int workers : {0, 1, 2, 7, kAuto}) {
+    for (const int pin : {0, 1}) {
+      DataLoaderOptions options = augmented(workers);
+      options.pin_memory = pin;
+      EXPECT_EQ(epoch_of(set, options), expected) << workers << " workers, pinning " << pin;
+      EXPECT_EQ(staging.calls.exchange(0), pin * 2 * 7);
+    }
+  }
+  set_staging(nullptr);
+  EXPECT_NE(epoch_of(set, augmented(0), 2), expected);
+}
+
+TEST(Loader, ResumesInMidEpochWithOtherWorkers) {
+  const auto set = noise();
+  const auto expected = epoch_of(set, augmented(0));
+  for (const int workers : {0, 1, 2, 7, kAuto}) {
+    for (const std::int64_t delivered : {0, 1, 3, 7}) {
+      DataLoader first(set, augmented(workers));
+      Epoch epoch = first.epoch(1);
+      std::vector<double> values = drain(std::move(epoch), delivered);
+      DataLoader second(set, augmented(2));
+      second.load_state_dict(first.state_dict());
+      const auto rest = drain(second.epoch(1));
+      values.insert(values.end(), rest.begin(), rest.end());
+      EXPECT_EQ(values, expected) << workers << " workers, " << delivered << " batches";
+      EXPECT_EQ(drain(second.epoch(1)), expected);  // whole again
+    }
+  }
+  DataLoader other(noise(9), augmented(0));
+  expect_error<ValueError>([&] { other.load_state_dict(DataLoader(set).state_dict()); },
+                           {"53 samples", "9"});
+}
+
+/// The labels and first pixels of a global batch, put together from the ranks' shares.
+std::vector<double> global_batches(const DatasetPtr& set, std::int64_t ranks,
+                                   const StateDict* state, std::int64_t batches, StateDict* saved) {
+  std::vector<DataLoader> loaders;
+  std::vector<Epoch> epochs;
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    DataLoaderOptions options = augmented(2);
+    options.rank = rank;
+    options.world_size = ranks;
+    loaders.emplace_back(set, options);
+    if (state) loaders.back().load_state_dict(*state);
+  }
+  for (const DataLoader& loader : loaders) epochs.push_back(loader.epoch(1));
+  std::vector<double> values;
+  for (std::int64_t b = 0; b < batches; ++b) {
+    for (Epoch& epoch : epochs) {
+      Batch batch;
+      if (!epoch.next(batch)) return values;
+      for (std::int64_t i = 0; i < batch[0].size(0); ++i) {
+        values.push_back(batch[0][i].sum().item());
+        values.push_back(batch[1][i].item());
+      }
+    }
+  }
+  if (saved) *saved = loaders[0].state_dict();
+  return values;
+}
+
+TEST(Loader, RanksShareTheSameGlobalBatches) {
+  const auto set = noise();  // the last batch has 5 samples
+  const auto expected = global_batches(set, 1, nullptr, 99, nullptr);
+  ASSERT_EQ(expected.size(), 2u * kCount);
+  for (const std::int64_t ranks : {2, 3}) {
+    EXPECT_EQ(global_batches(set, ranks, nullptr, 99, nullptr), expected) << ranks << " ranks";
+    for (const std::int64_t later : {1, 2, 3}) {
+      StateDict state;
+      auto values = global_batches(set, ranks, nullptr, 3, &state);
+      const auto rest = global_batches(set, later, &state, 99, nullptr);
+      values.insert(values.end(), rest.begin(), rest.end());
+      EXPECT_EQ(values, expected) << "from " << ranks << " to " << later << " ranks";
+    }
+  }
+}
+
+TEST(Loader, ATailSmallerThanTheRanksIsFilledUp) {
+  const auto set = noise(9);  // 8 and 1
+  for (std::int64_t rank = 0; rank < 3; ++rank) {
+    DataLoaderOptions options = augmented(0);
+    options.rank = rank;
+    options.world_size = 3;
+    std::vector<std::int64_t> sizes;
+    const DataLoader loader(set, options);
+    for (auto& [input, target] : loader.epoch(0)) sizes.push_back(input.size(0));
+    EXPECT_EQ(sizes, (std::vector<std::int64_t>{rank == 0 ? 2 : 3, 1}));
+  }
+}
+
+struct Squares : Dataset {
+  std::int64_t size() const override { return 10; }
+  Sample get(std::int64_t i) const override {
+    return {tensor({double(i), 1.0}), i * i, 0.5 * static_cast<double>(i)};
+  }
+};
+
+TEST(Loader, CollatesTuplesAndDictionaries) {
+  const DataLoader loader(std::make_shared<Squares>(), {.batch_size = 4});
   Epoch epoch = loader.epoch(0);
   Batch batch;
-  EXPECT_THROW(epoch.next(batch), OutOfMemory);
-  EXPECT_THROW(epoch.next(batch), OutOfMemory);  // and not a wait without end
-  set_host_memory_cap(cap);
-}
+  ASSERT_TRUE(epoch.next(batch));
+  ASSERT_EQ(batch.size(), 3u);
+  EXPECT_EQ(batch[0].to_vector<double>(), (std::vector<double>{0, 1, 1, 1, 2, 1, 3, 1}));
+  EXPECT_EQ(batch[1].dtype(), kInt64);
+  EXPECT_EQ(batch[1].to_vector<int>(), (std::vector<int>{0, 1, 4, 9}));
+  EXPECT_EQ(batch[2].dtype(), kFloat32);
+  EXPECT_EQ(batch[2].to_vector<double>(), (std::vector<double>{0, 0.5, 1, 1.5}));
+  expect_error<IndexError>([&] { batch[3]; }, {"field 3", "3"});
 
-TEST(DataLoader, MemoryOfBatchesIsReused) {
-  const DataLoader loader(numbered(4000), {.batch_size = 500, .shuffle = true});
-  const auto pass = [&](std::int64_t epoch) {
-    for (auto& batch : loader.epoch(epoch)) EXPECT_EQ(batch.target.numel(), 500);
-    return cpu::memory_stats().system_allocations;
+  struct Named : Dataset {
+    std::int64_t size() const override { return 3; }
+    Sample get(std::int64_t i) const override {
+      Sample sample;
+      sample.add("text", tensor({double(i)}));
+      sample.add("length", i);
+      return sample;
+    }
   };
-  const std::int64_t before = pass(0);
-  std::int64_t after = 0;
-  for (std::int64_t epoch = 1; epoch < 20; ++epoch) after = pass(epoch);
-  // How many batches exist at once depends on timing: a few more than before, but not 19 * 8.
-  EXPECT_LE(after - before, 6);
+  const DataLoader named(std::make_shared<Named>(), {.batch_size = 3});
+  for (Batch& one : named.epoch(0)) {
+    EXPECT_EQ(one["length"].to_vector<int>(), (std::vector<int>{0, 1, 2}));
+    EXPECT_EQ(one["text"].sizes(), IntList({3, 1}));
+    expect_error<ValueError>([&] { one["label"]; }, {"'label'", "text, length"});
+  }
 }
 
-TEST(DataLoader, RefusesBadOptions) {
-  const ImageDataset set = numbered(4);
-  EXPECT_THROW(DataLoader(set, {.batch_size = 0}), ValueError);
-  EXPECT_THROW(DataLoader(set, {.crop_padding = -1}), ValueError);
-  EXPECT_THROW(DataLoader(set, {.prefetch = -1}), ValueError);
-  EXPECT_THROW(DataLoader(ImageDataset{}), ValueError);
-  ImageDataset odd = set;
-  odd.samples = {0, 4};
-  EXPECT_THROW(DataLoader{odd}, ValueError);
-  odd = set;
-  odd.std[1] = 0;
-  EXPECT_THROW(DataLoader{odd}, ValueError);
-  EXPECT_THROW(DataLoader(set).epoch(-1), ValueError);
+TEST(Loader, CollatesByHandAndChangesBatches) {
+  const auto ragged = [](std::vector<Sample>& samples) {
+    Batch batch;
+    batch.add("count", tensor(static_cast<std::int64_t>(samples.size())));
+    batch.add("first", samples[0].tensor(0));
+    return batch;
+  };
+  const auto negate = [](Batch& batch, Random& random) {
+    batch["count"] = batch["count"] * -1 - static_cast<double>(random.below(1));
+  };
+  for (const int workers : {0, 2, kAuto}) {
+    const DataLoader loader(
+        std::make_shared<Squares>(),
+        {.batch_size = 4, .num_workers = workers, .collate = ragged, .batch_transform = negate});
+    std::vector<int> counts;
+    for (auto& [count, first] : loader.epoch(0)) counts.push_back(count.item<int>());
+    EXPECT_EQ(counts, (std::vector<int>{-4, -4, -2}));
+  }
+}
+
+TEST(Loader, SizesAndDropLast) {
+  const auto set = noise();
+  EXPECT_EQ(DataLoader(set, {.batch_size = 8}).size(), 7);
+  EXPECT_EQ(DataLoader(set, {.batch_size = 8}).samples(), kCount);
+  const DataLoader dropping(set, {.batch_size = 8, .drop_last = true});
+  EXPECT_EQ(dropping.size(), 6);
+  std::int64_t batches = 0;
+  for (auto& [input, target] : dropping.epoch(0)) {
+    EXPECT_EQ(input.size(0), 8);
+    EXPECT_EQ(input.dtype(), kUInt8);  // nothing asked for numbers
+    ++batches;
+  }
+  EXPECT_EQ(batches, 6);
+}
+
+/// Fails at some samples.
+struct Faulty : Dataset {
+  std::int64_t size() const override { return 10; }
+  Sample get(std::int64_t i) const override {
+    if (i == 3) throw IoError("it is gone");
+    if (i == 8) throw 42;
+    return {i};
+  }
+  std::string source(std::int64_t i) const override { return "file" + std::to_string(i); }
+};
+
+TEST(Loader, ErrorsNameTheSampleAndTheEpochGoesOn) {
+  for (const int workers : {0, 1, 3, kAuto}) {
+    const DataLoader loader(std::make_shared<Faulty>(), {.batch_size = 4, .num_workers = workers});
+    Epoch epoch = loader.epoch(0);
+    Batch batch;
+    expect_error<SampleError>([&] { epoch.next(batch); }, {"sample 3", "file3", "it is gone"});
+    ASSERT_TRUE(epoch.next(batch));
+    EXPECT_EQ(batch[0].to_vector<int>(), (std::vector<int>{4, 5, 6, 7}));
+    expect_error<SampleError>([&] { epoch.next(batch); }, {"sample 8", "file8"});
+    EXPECT_FALSE(epoch.next(batch));
+  }
+}
+
+TEST(Loader, LeavesOutWhatCannotBeRead) {
+  for (const int workers : {0, 2, kAuto}) {
+    const DataLoader loader(std::make_shared<Faulty>(),
+                            {.batch_size = 4, .num_workers = workers, .skip_errors = true});
+    EXPECT_EQ(drain(loader.epoch(0)), (std::vector<double>{3, 0, 1, 2, 4, 4, 5, 6, 7, 1, 9}));
+  }
+}
+
+TEST(Loader, SamplesThatDoNotFitAreNamed) {
+  struct Ragged : Dataset {
+    std::int64_t size() const override { return 4; }
+    Sample get(std::int64_t i) const override { return {zeros({i == 2 ? 3 : 2})}; }
+  };
+  const DataLoader loader(std::make_shared<Ragged>(), {.batch_size = 4, .num_workers = 0});
+  Batch batch;
+  expect_error<SampleError>([&] { loader.epoch(0).next(batch); }, {"sample 2", "[3]", "[2]"});
+}
+
+/// Hangs at one sample until it is let go.
+struct Hanging : Dataset {
+  mutable std::mutex mutex;
+  mutable std::condition_variable changed;
+  mutable bool released = false;
+
+  std::int64_t size() const override { return 8; }
+  Sample get(std::int64_t i) const override {
+    if (i == 5) {
+      std::unique_lock lock(mutex);
+      changed.wait(lock, [&] { return released; });
+    }
+    return {i};
+  }
+  std::string source(std::int64_t) const override { return "/slow/disk"; }
+  void release() const {
+    const std::lock_guard lock(mutex);
+    released = true;
+    changed.notify_all();
+  }
+};
+
+TEST(Loader, AHungReadIsNamedAndDoesNotHoldUpTheEnd) {
+  const auto set = std::make_shared<Hanging>();
+  const DataLoader loader(set, {.batch_size = 2, .num_workers = 1, .timeout = 0.05});
+  const auto start = std::chrono::steady_clock::now();
+  {
+    Epoch epoch = loader.epoch(0);
+    Batch batch;
+    ASSERT_TRUE(epoch.next(batch));
+    ASSERT_TRUE(epoch.next(batch));
+    expect_error<SampleError>([&] { epoch.next(batch); }, {"sample 5", "/slow/disk", "0.05"});
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  set->release();
+  EXPECT_EQ(drain(loader.epoch(0)).size(), 4u + 8u);
+}
+
+TEST(Loader, LeavingAnEpochEarlyStopsIt) {
+  const auto set = noise();
+  for (const int workers : {0, 2, kAuto}) {
+    const DataLoader loader(set, augmented(workers));
+    for (int i = 0; i < 20; ++i) drain(loader.epoch(i), i % 4);
+    EXPECT_EQ(drain(loader.epoch(1)), epoch_of(set, augmented(0)));
+  }
+}
+
+TEST(Loader, MemoryOfBatchesIsUsedAgain) {
+  const auto set = noise();
+  const DataLoader loader(
+      set,
+      {.batch_size = 8, .drop_last = true, .transform = transforms::ToTensor(), .num_workers = 0});
+  std::set<const void*> places;
+  for (int epoch = 0; epoch < 5; ++epoch) {
+    for (auto& [input, target] : loader.epoch(epoch)) places.insert(input.raw_data());
+  }
+  EXPECT_EQ(places.size(), 1u);
+}
+
+/// Counts up; shard s has 7 + 3 * s samples.
+struct Counting : IterableDataset {
+  std::int64_t shard_count;
+  explicit Counting(std::int64_t shards) : shard_count(shards) {}
+  std::int64_t shards() const override { return shard_count; }
+  std::unique_ptr<Stream> open(std::int64_t shard, std::int64_t epoch) const override {
+    struct Counter : Stream {
+      std::int64_t next_value, end;
+      bool next(Sample& sample) override {
+        if (next_value == end) return false;
+        sample = Sample{next_value++};
+        return true;
+      }
+    };
+    auto stream = std::make_unique<Counter>();
+    stream->next_value = 1000 * epoch + 100 * shard;
+    stream->end = stream->next_value + 7 + 3 * shard;
+    return stream;
+  }
+};
+
+TEST(Loader, StreamsAreReadInOrder) {
+  const std::vector<double> one = {4, 1000, 1001, 1002, 1003, 3, 1004, 1005, 1006};
+  const std::vector<double> two = {4,    1000, 1001, 1002, 1003, 4,    1100, 1101,
+                                   1102, 1103, 3,    1004, 1005, 1006, 4,    1104,
+                                   1105, 1106, 1107, 2,    1108, 1109};
+  for (const int workers : {0, 1, 2, 5, kAuto}) {
+    const auto stream_epoch = [&](std::int64_t shards) {
+      const DataLoader loader(std::make_shared<Counting>(shards),
+                              {.batch_size = 4, .num_workers = workers});
+      return drain(loader.epoch(1));
+    };
+    EXPECT_EQ(stream_epoch(1), one) << workers;
+    EXPECT_EQ(stream_epoch(2), two) << workers;
+    DataLoader first(std::make_shared<Counting>(2), {.batch_size = 4, .num_workers = workers});
+    auto values = drain(first.epoch(1), 3);
+    DataLoader second(std::make_shared<Counting>(2), {.batch_size = 4, .num_workers = 2});
+    second.load_state_dict(first.state_dict());
+    const auto rest = drain(second.epoch(1));
+    values.insert(values.end(), rest.begin(), rest.end());
+    EXPECT_EQ(values, two) << workers;
+  }
+  const DataLoader loader(std::make_shared<Counting>(1), {.batch_size = 4});
+  expect_error<ValueError>([&] { loader.size(); }, {"stream"});
+}
+
+TEST(Loader, RefusesOptionsThatMakeNoSense) {
+  const auto set = noise();
+  const auto sampler = std::make_shared<SequentialSampler>(kCount);
+  const auto fails = [&](const DataLoaderOptions& options, const char* word) {
+    expect_error<ValueError>([&] { DataLoader(set, options); }, {word});
+  };
+  fails({.batch_size = 0}, "batch_size");
+  fails({.num_workers = -2}, "num_workers");
+  fails({.prefetch = 0}, "prefetch");
+  fails({.timeout = -1}, "timeout");
+  fails({.rank = 2, .world_size = 2}, "rank 2");
+  fails({.shuffle = true, .sampler = sampler}, "sampler");
+  fails({.batch_size = 2,
+         .batch_sampler = std::make_shared<LengthBucketSampler>(
+             std::vector<std::int64_t>(kCount, 1), LengthBucketOptions{})},
+        "batch sampler");
+  expect_error<ValueError>([] { DataLoader(DatasetPtr(), {}); }, {"empty"});
+  expect_error<ValueError>([&] { DataLoader(set).epoch(-1); }, {"-1"});
+  expect_error<IndexError>(
+      [&] { DataLoader(set, {.sampler = std::make_shared<SequentialSampler>(99)}).epoch(0); },
+      {"sample 53", "52"});
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ using io::TempFolder;
 constexpr std::int64_t kClasses = 4;
 
 /// Noise with one bright row, which tells the class.
-data::ImageDataset rows(std::int64_t count) {
+data::DatasetPtr rows(std::int64_t count) {
   manual_seed(7);
   const Tensor labels = randint(0, kClasses, {count});
   const Tensor images = randint(0, 60, {count, 1, 4, 4}).to(kUInt8);
@@ -44,12 +44,13 @@ struct Classifier : nn::Module {
   }
 };
 
-data::DataLoader loader_of(const data::ImageDataset& set) {
-  return data::DataLoader(set, {.batch_size = 16, .shuffle = true});
+data::DataLoader loader_of(const data::DatasetPtr& set) {
+  return data::DataLoader(
+      set, {.batch_size = 16, .shuffle = true, .transform = data::transforms::ToTensor()});
 }
 
 TEST(Trainer, LearnsASmallSet) {
-  const data::ImageDataset set = rows(160);
+  const data::DatasetPtr set = rows(160);
   const auto [rest, held_out] = data::random_split(set, 0.2, 1);
   const data::DataLoader training = loader_of(rest), validation = loader_of(held_out);
   Classifier model;
@@ -79,7 +80,7 @@ TEST(Trainer, MetricsAreAveragesOverSamples) {
       return logits.expand({images.size(0), kClasses});
     }
   };
-  data::ImageDataset set = rows(20);  // one batch of 16 and one of 4
+  const data::DatasetPtr set = rows(20);  // one batch of 16 and one of 4
   Constant model;
   {
     const NoGradGuard no_grad;
@@ -87,7 +88,8 @@ TEST(Trainer, MetricsAreAveragesOverSamples) {
   }
   double loss = 0;
   std::int64_t correct = 0;
-  for (const std::int64_t label : set.labels.to_vector<std::int64_t>()) {
+  for (std::int64_t i = 0; i < set->size(); ++i) {
+    const auto label = std::get<std::int64_t>(set->get(i)["label"]);
     loss += std::log(3 + std::exp(2.0)) - (label == 1 ? 2 : 0);
     correct += label == 1;
   }

@@ -1,0 +1,157 @@
+// Batches of a data set, made by threads in the background or between steps.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <facula/data/dataset.h>
+#include <facula/data/sample.h>
+#include <facula/data/sampler.h>
+#include <facula/state_dict.h>
+
+namespace facula::data {
+
+/// Decided by measuring while batches are used.
+inline constexpr int kAuto = -1;
+
+struct DataLoaderOptions {
+  /// Over all ranks.
+  std::int64_t batch_size = 1;
+  /// A new order in every epoch, a function of (seed, epoch).
+  bool shuffle = false;
+  /// Leave out the last batch if it is smaller than the others.
+  bool drop_last = false;
+  std::uint64_t seed = 0;
+  /// Applied to every sample.
+  Transform transform = {};
+  /// Instead of `shuffle`.
+  std::shared_ptr<const Sampler> sampler = {};
+  /// Instead of `batch_size`, `shuffle`, `drop_last` and `sampler`.
+  std::shared_ptr<const BatchSampler> batch_sampler = {};
+  /// This loader yields its rank's share of each batch; see DistributedSampler.
+  std::int64_t rank = 0, world_size = 1;
+  /// Threads that make batches in the background; 0: batches are made when asked for, by the
+  /// caller. kAuto measures what makes the whole loop fastest: the caller alone, all compute
+  /// threads between two steps, or some number of background threads.
+  int num_workers = kAuto;
+  /// Batches made ahead by background threads.
+  int prefetch = kAuto;
+  /// Batches in page-locked memory, from which devices copy faster. kAuto: where a device's backend
+  /// provides it. Without one it makes no difference.
+  int pin_memory = kAuto;
+  /// Instead of data::collate().
+  Collate collate = {};
+  /// Applied to every batch.
+  BatchTransform batch_transform = {};
+  /// Leave out samples that cannot be read, with a warning, instead of throwing.
+  bool skip_errors = false;
+  /// Seconds after which waiting for a batch is an error that names the sample; 0: only a warning,
+  /// after 30 seconds.
+  double timeout = 0;
+};
+
+/// What a sample's reading or transforming threw, with the sample's index and source in front.
+class FACULA_API SampleError : public Error {
+ public:
+  SampleError(const std::string& message, std::int64_t index) : Error(message), index_(index) {}
+  ~SampleError() override;
+
+  std::int64_t index() const { return index_; }
+
+ private:
+  std::int64_t index_;
+};
+
+/// One pass over a data set. Leaving it early stops its threads.
+class FACULA_API Epoch {
+ public:
+  Epoch(Epoch&& other) noexcept;
+  Epoch& operator=(Epoch&& other) noexcept;
+  ~Epoch();
+
+  /// Puts the next batch into `batch`; false after the last. Throws SampleError for a sample that
+  /// fails; the call after that goes on with the next batch.
+  bool next(Batch& batch);
+
+  /// For range-based loops; an epoch can be gone through once.
+  class Iterator {
+   public:
+    explicit Iterator(Epoch& epoch) : epoch_(&epoch) { ++*this; }
+    Batch& operator*() { return batch_; }
+    Iterator& operator++() {
+      if (!epoch_->next(batch_)) epoch_ = nullptr;
+      return *this;
+    }
+    bool operator!=(std::nullptr_t) const { return epoch_ != nullptr; }
+
+   private:
+    Epoch* epoch_;
+    Batch batch_;
+  };
+  Iterator begin() { return Iterator(*this); }
+  std::nullptr_t end() const { return nullptr; }
+
+ private:
+  friend class DataLoader;
+  struct State;
+  explicit Epoch(std::shared_ptr<State> state);
+
+  std::shared_ptr<State> state_;
+};
+
+/// Makes batches of a data set:
+///
+///   data::DataLoader loader(data::mnist(folder),
+///                           {.batch_size = 64, .shuffle = true,
+///                            .transform = data::transforms::ToTensor()});
+///   for (int epoch = 0; epoch < 3; ++epoch) {
+///     for (auto& [input, target] : loader.epoch(epoch)) { ... }
+///   }
+///
+/// Which samples a batch holds and what they look like depends on (seed, epoch, index) alone, never
+/// on threads. Images become tensors [n, C, H, W] in channels_last. The memory of batches comes
+/// from the caching allocator and is used again as soon as the batch is gone.
+class FACULA_API DataLoader {
+ public:
+  /// Throws ValueError for options out of range or in conflict and for an empty set.
+  explicit DataLoader(DatasetPtr set, DataLoaderOptions options = {});
+  explicit DataLoader(std::shared_ptr<const IterableDataset> set, DataLoaderOptions options = {});
+
+  /// Batches in an epoch. Throws ValueError for a stream, which does not know.
+  std::int64_t size() const;
+  /// Samples of this rank in an epoch; as above.
+  std::int64_t samples() const;
+  const DataLoaderOptions& options() const;
+
+  /// Begins epoch `number` (0, 1, ... below 2^32). The loader may be gone before the epoch is over.
+  Epoch epoch(std::int64_t number) const;
+
+  /// Where the epoch begun last stands: its number and how many samples have been delivered, over
+  /// all ranks.
+  StateDict state_dict() const;
+  /// The next epoch() with the saved number yields the batches that were not delivered, whatever
+  /// the number of workers and ranks. Throws ValueError for the state of another data set or seed.
+  void load_state_dict(const StateDict& state);
+
+  /// What kAuto has decided and what it bought, in one line; empty before.
+  std::string decision() const;
+
+ private:
+  struct Shared;
+  std::shared_ptr<Shared> shared_;
+};
+
+/// Seconds of all threads spent in making batches. read: Dataset::load; transform: transforms,
+/// which of images mostly note what is wanted; decode: pixels out of compressed files; write: what
+/// is left of putting samples into batches, such as cropping, resizing, converting.
+struct StageSeconds {
+  double read = 0, transform = 0, decode = 0, write = 0;
+};
+/// Begins to measure from zero, or ends it; costs about 0.2 us per sample meanwhile.
+FACULA_API void measure_stages(bool on);
+FACULA_API StageSeconds stage_seconds();
+
+}  // namespace facula::data

@@ -1,0 +1,204 @@
+// Transforms with the names and meanings of torchvision's. Each is a callable on a sample and
+// changes its first image; options are given as TYPE({.field = value}).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <facula/data/sample.h>
+
+namespace facula::data::transforms {
+
+/// One transform after the other.
+class FACULA_API Compose {
+ public:
+  Compose(std::initializer_list<Transform> transforms) : transforms_(transforms) {}
+  explicit Compose(std::vector<Transform> transforms) : transforms_(std::move(transforms)) {}
+  void operator()(Sample& sample, Random& random) const;
+
+ private:
+  std::vector<Transform> transforms_;
+};
+
+/// To float32 in [0, 1] and [C, H, W].
+struct FACULA_API ToTensor {
+  void operator()(Sample& sample, Random& random) const;
+};
+
+/// (x - mean) / std per channel; one value serves all channels. After ToTensor it costs nothing
+/// extra.
+class FACULA_API Normalize {
+ public:
+  /// Throws ValueError for lists of different lengths and deviations that are not above 0.
+  Normalize(std::vector<double> mean, std::vector<double> std);
+  void operator()(Sample& sample, Random& random) const;
+
+ private:
+  std::vector<double> mean_, std_;
+};
+
+struct ResizeOptions {
+  /// The shorter side gets this size, the other keeps the shape; or both sides {height, width}.
+  std::int64_t size = 0, width = 0;
+  Interpolation interpolation = Interpolation::bilinear;
+};
+class FACULA_API Resize {
+ public:
+  explicit Resize(const ResizeOptions& options);
+  void operator()(Sample& sample, Random& random) const;
+
+ private:
+  ResizeOptions options_;
+};
+
+/// The middle size x size (or size x width) pixels, black where the image ends.
+class FACULA_API CenterCrop {
+ public:
+  explicit CenterCrop(std::int64_t size, std::int64_t width = 0);
+  void operator()(Sample& sample, Random& random) const;
+
+ private:
+  std::int64_t height_, width_;
+};
+
+struct RandomCropOptions {
+  std::int64_t size = 0, width = 0;  ///< width 0: a square
+  std::int64_t padding = 0;          ///< on each side, before cropping
+  PaddingMode padding_mode = PaddingMode::constant;
+  std::uint8_t fill = 0;
+};
+class FACULA_API RandomCrop {
+ public:
+  explicit RandomCrop(const RandomCropOptions& options);
+  void operator()(Sample& sample, Random& random) const;
+
+ private:
+  RandomCropOptions options_;
+};
+
+struct RandomResizedCropOptions {
+  std::int64_t size = 0, width = 0;
+  std::array<double, 2> scale = {0.08, 1.0};         ///< share of the area
+  std::array<double, 2> ratio = {3.0 / 4, 4.0 / 3};  ///< width / height
+  Interpolation interpolation = Interpolation::bilinear;
+};
+/// Of a JPEG file, only the region that was drawn is decoded.
+class FACULA_API RandomResizedCrop {
+ public:
+  explicit RandomResizedCrop(const RandomResizedCropOptions& options);
+  void operator()(Sample& sample, Random& random) const;
+
+ private:
+  RandomResizedCropOptions options_;
+};
+
+class FACULA_API RandomHorizontalFlip {
+ public:
+  explicit RandomHorizontalFlip(double p = 0.5);
+  void operator()(Sample& sample, Random& random) const;
+
+ private:
+  double p_;
+};
+
+class FACULA_API RandomVerticalFlip {
+ public:
+  explicit RandomVerticalFlip(double p = 0.5);
+  void operator()(Sample& sample, Random& random) const;
+
+ private:
+  double p_;
+};
+
+/// Grey as ITU-R 601 luma, in 1 or 3 equal channels.
+class FACULA_API Grayscale {
+ public:
+  explicit Grayscale(std::int64_t channels = 1);
+  void operator()(Sample& sample, Random& random) const;
+
+ private:
+  std::int64_t channels_;
+};
+
+/// Each factor is drawn from [max(0, 1 - x), 1 + x], the shift of the hue from [-hue, hue] (of a
+/// turn, at most 0.5); the four are applied in random order. Works on pixels, before ToTensor.
+struct ColorJitterOptions {
+  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+};
+class FACULA_API ColorJitter {
+ public:
+  explicit ColorJitter(const ColorJitterOptions& options);
+  void operator()(Sample& sample, Random& random) const;
+
+ private:
+  ColorJitterOptions options_;
+};
+
+/// Turns by an angle drawn from [-degrees, degrees] about the middle, counter-clockwise; the size
+/// stays. Works on pixels, before ToTensor.
+struct RandomRotationOptions {
+  double degrees = 0;
+  Interpolation interpolation = Interpolation::nearest;  ///< or bilinear
+  std::uint8_t fill = 0;
+};
+class FACULA_API RandomRotation {
+ public:
+  explicit RandomRotation(const RandomRotationOptions& options);
+  void operator()(Sample& sample, Random& random) const;
+
+ private:
+  RandomRotationOptions options_;
+};
+
+/// Overwrites a rectangle with a value (after ToTensor, on the numbers).
+struct RandomErasingOptions {
+  double p = 0.5;
+  std::array<double, 2> scale = {0.02, 0.33}, ratio = {0.3, 3.3};
+  double value = 0;
+  bool random_value = false;  ///< standard normal numbers instead of `value`
+};
+class FACULA_API RandomErasing {
+ public:
+  explicit RandomErasing(const RandomErasingOptions& options = {});
+  void operator()(Sample& sample, Random& random) const;
+
+ private:
+  RandomErasingOptions options_;
+};
+
+/// Batch transforms: mix pairs of samples, the second of each pair being the batch rotated by one;
+/// labels (int64 [n]) become shares of the classes (float32 [n, classes]). lambda is drawn from
+/// Beta(alpha, alpha) for each batch.
+class FACULA_API MixUp {
+ public:
+  MixUp(std::int64_t classes, double alpha = 1.0);
+  void operator()(Batch& batch, Random& random) const;
+
+ private:
+  std::int64_t classes_;
+  double alpha_;
+};
+class FACULA_API CutMix {
+ public:
+  CutMix(std::int64_t classes, double alpha = 1.0);
+  void operator()(Batch& batch, Random& random) const;
+
+ private:
+  std::int64_t classes_;
+  double alpha_;
+};
+
+/// The usual chains by name, with the mean and deviation given: "none" (ToTensor), "mnist" (and
+/// Normalize), "cifar-train" (RandomCrop(32, padding 4), RandomHorizontalFlip),
+/// "imagenet-train" (RandomResizedCrop(224), RandomHorizontalFlip), "imagenet-val" (Resize(256),
+/// CenterCrop(224)), the last three followed by ToTensor and Normalize. Throws ValueError listing
+/// the names.
+FACULA_API Transform by_name(const std::string& name, const std::vector<double>& mean,
+                             const std::vector<double>& std);
+FACULA_API const std::vector<std::string>& names();
+
+}  // namespace facula::data::transforms

@@ -1,0 +1,164 @@
+#include "data/batch_builder.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/check.h"
+#include "data/staging.h"
+
+namespace facula::data {
+namespace {
+
+constexpr std::size_t kInteger = 0, kReal = 1, kTensor = 2, kImage = 3;
+static_assert(std::is_same_v<std::variant_alternative_t<kImage, Value>, Image>);
+
+/// [C, H, W] stored as images are, channels innermost.
+bool has_channels_inside(const Tensor& tensor) {
+  return tensor.dim() == 3 && !tensor.is_contiguous() && tensor.permute({1, 2, 0}).is_contiguous();
+}
+
+const char* kind_name(std::size_t kind) {
+  static constexpr const char* kNames[] = {"an integer", "a number", "a tensor", "an image"};
+  return kNames[kind];
+}
+
+}  // namespace
+
+BatchBuilder::Column BatchBuilder::column_for(const Sample::Field& field) const {
+  Column column;
+  column.name = field.name;
+  column.kind = field.value.index();
+  if (column.kind == kInteger) column.dtype = kInt64;
+  if (const auto* tensor = std::get_if<Tensor>(&field.value)) {
+    check<ValueError>(tensor->defined(), "field '{}' is an undefined tensor", field.name);
+    column.dtype = tensor->dtype();
+    column.dim = tensor->dim();
+    check<ShapeError>(column.dim < kMaxDims,
+                      "field '{}' has {} dimensions, at most {} can be joined", field.name,
+                      column.dim, kMaxDims - 1);
+    for (std::int64_t d = 0; d < column.dim; ++d) column.sizes[d] = tensor->size(d);
+    column.channels_inside = has_channels_inside(*tensor);
+  }
+  if (const auto* image = std::get_if<Image>(&field.value)) {
+    check<ValueError>(image->defined(), "field '{}' is an undefined image", field.name);
+    column.dtype = image->is_float() ? kFloat32 : kUInt8;
+    column.dim = 3;
+    column.sizes[0] = image->channels();
+    column.sizes[1] = image->height();
+    column.sizes[2] = image->width();
+    column.channels_inside = true;
+  }
+  return column;
+}
+
+void BatchBuilder::lay_out(const Sample& first) {
+  check<ValueError>(first.size() > 0, "the sample has no fields");
+  std::vector<Column> columns;
+  for (const Sample::Field& field : first.fields()) {
+    Column& column = columns.emplace_back(column_for(field));
+    std::int64_t sizes[kMaxDims] = {samples_};
+    std::copy_n(column.sizes, column.dim, sizes + 1);
+    column.tensor =
+        batch_memory(IntList(sizes, static_cast<std::size_t>(column.dim) + 1), column.dtype,
+                     column.channels_inside ? kChannelsLast : kContiguous, pin_);
+    column.data = static_cast<std::byte*>(column.tensor.raw_data());
+    column.bytes = column.tensor.nbytes() / samples_;
+  }
+  columns_ = std::move(columns);
+}
+
+void BatchBuilder::place(std::int64_t i, const Sample& sample) {
+  if (!laid_out_.load(std::memory_order_acquire)) {
+    const std::lock_guard lock(mutex_);
+    if (!laid_out_.load(std::memory_order_relaxed)) lay_out(sample);
+    laid_out_.store(true, std::memory_order_release);
+  }
+  check<ValueError>(sample.size() == columns_.size(),
+                    "the sample has {} fields, others of its batch have {}; a batch needs the same "
+                    "in all",
+                    sample.size(), columns_.size());
+  for (std::size_t f = 0; f < columns_.size(); ++f) write(columns_[f], i, sample.fields()[f].value);
+}
+
+void BatchBuilder::write(Column& column, std::int64_t i, const Value& value) {
+  check<ValueError>(value.index() == column.kind,
+                    "field '{}' is {}, in others of its batch it is {}", column.name,
+                    kind_name(value.index()), kind_name(column.kind));
+  const IntList expected(column.sizes, static_cast<std::size_t>(column.dim));
+  std::byte* place = column.data + i * column.bytes;
+  switch (column.kind) {
+    case kInteger: {
+      std::memcpy(place, &std::get<std::int64_t>(value), sizeof(std::int64_t));
+      return;
+    }
+    case kReal: {
+      const auto number = static_cast<float>(std::get<double>(value));
+      std::memcpy(place, &number, sizeof number);
+      return;
+    }
+    case kTensor: {
+      const Tensor& tensor = std::get<Tensor>(value);
+      check<ShapeError>(tensor.sizes() == expected && tensor.dtype() == column.dtype,
+                        "field '{}' is {} {}, in others of its batch {} {}; bring all to one size "
+                        "or give a collate of your own",
+                        column.name, name_of(tensor.dtype()), tensor.sizes(), name_of(column.dtype),
+                        expected);
+      const Tensor rows =
+          column.channels_inside ? tensor.permute({1, 2, 0}).contiguous() : tensor.contiguous();
+      std::memcpy(place, rows.raw_data(), static_cast<std::size_t>(column.bytes));
+      return;
+    }
+    default: break;
+  }
+  const Image& image = std::get<Image>(value);
+  check<ShapeError>(image.channels() == column.sizes[0] && image.height() == column.sizes[1] &&
+                        image.width() == column.sizes[2] &&
+                        image.is_float() == (column.dtype == kFloat32),
+                    "field '{}' is an image [{}, {}, {}] of {}, in others of its batch {} of {}; "
+                    "resize or crop all to one size or give a collate of your own",
+                    column.name, image.channels(), image.height(), image.width(),
+                    image.is_float() ? "float32" : "uint8", expected, name_of(column.dtype));
+  if (image.is_float()) {
+    image.write(reinterpret_cast<float*>(place));
+  } else {
+    image.write(reinterpret_cast<std::uint8_t*>(place));
+  }
+}
+
+Batch BatchBuilder::finish(const std::vector<std::int64_t>& missing) {
+  Batch batch;
+  const std::int64_t kept = samples_ - static_cast<std::int64_t>(missing.size());
+  if (kept == 0) return batch;
+  for (Column& column : columns_) {
+    if (!missing.empty()) {
+      // Closes the gaps from the front.
+      auto next = missing.begin();
+      std::int64_t to = 0;
+      for (std::int64_t from = 0; from < samples_; ++from) {
+        if (next != missing.end() && *next == from) {
+          ++next;
+          continue;
+        }
+        if (to != from) {
+          std::memmove(column.data + to * column.bytes, column.data + from * column.bytes,
+                       static_cast<std::size_t>(column.bytes));
+        }
+        ++to;
+      }
+      column.tensor = column.tensor.index({Slice(0, kept)});
+    }
+    batch.add(std::move(column.name), std::move(column.tensor));
+  }
+  return batch;
+}
+
+Batch collate(std::vector<Sample>& samples) {
+  check<ValueError>(!samples.empty(), "collate: there are no samples");
+  BatchBuilder builder(static_cast<std::int64_t>(samples.size()), false);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    builder.place(static_cast<std::int64_t>(i), samples[i]);
+  }
+  return builder.finish();
+}
+
+}  // namespace facula::data

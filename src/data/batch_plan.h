@@ -1,0 +1,21 @@
+// Cutting an order of samples into batches, and batches into shares.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <facula/data/sampler.h>
+
+namespace facula::data {
+
+/// Batches of `batch_size` from `order`, without its first `skipped` samples.
+BatchPlan cut_into_batches(const std::vector<std::int64_t>& order, std::int64_t skipped,
+                           std::int64_t batch_size, bool drop_last);
+
+/// What is left of a plan after its first samples. Throws ValueError unless a batch begins there.
+BatchPlan without_first(const BatchPlan& plan, std::int64_t samples);
+
+/// The part of every batch that falls to `rank`; see DistributedSampler.
+BatchPlan share_of(const BatchPlan& plan, std::int64_t rank, std::int64_t world_size);
+
+}  // namespace facula::data

@@ -1,0 +1,58 @@
+// Where the batches of one epoch come from.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <facula/data/data_loader.h>
+
+namespace facula::data {
+
+/// What the thread that makes a batch is about, for others to see.
+struct Activity {
+  /// Samples are left out once it is set; the batch is not wanted any more.
+  std::atomic<bool> cancelled{false};
+  /// The sample that is being read or transformed.
+  std::atomic<std::int64_t> sample{-1};
+};
+
+/// What a ticket has led to.
+struct Made {
+  /// Nothing if the ticket's shard has ended or all samples were left out.
+  std::optional<Batch> batch;
+  bool shard_ended = false;
+};
+
+/// Makes batches by number, several at a time by different threads. Tickets are to be claimed in
+/// ascending order.
+class BatchSource {
+ public:
+  virtual ~BatchSource() = default;
+
+  /// `parallel`: spread the samples over the compute threads. Throws SampleError, and what collate
+  /// and batch transforms throw.
+  virtual Made make(std::int64_t ticket, bool parallel, Activity& activity) = 0;
+  /// Tickets there are; nothing if only the end of all shards tells.
+  virtual std::optional<std::int64_t> tickets() const = 0;
+  virtual std::int64_t shards() const { return 1; }
+  /// Samples of the epoch, over all ranks, that come before a ticket.
+  virtual std::int64_t position(std::int64_t ticket) const = 0;
+  /// "sample 17 (photos/17.jpg)".
+  virtual std::string describe(std::int64_t sample) const = 0;
+};
+
+std::unique_ptr<BatchSource> map_source(DatasetPtr set,
+                                        std::shared_ptr<const DataLoaderOptions> options,
+                                        std::int64_t epoch, BatchPlan plan, bool by_position);
+/// Leaves out the batches of the first `skipped` tickets.
+std::unique_ptr<BatchSource> stream_source(std::shared_ptr<const IterableDataset> set,
+                                           std::shared_ptr<const DataLoaderOptions> options,
+                                           std::int64_t epoch, std::int64_t skipped);
+
+}  // namespace facula::data

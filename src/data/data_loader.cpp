@@ -1,0 +1,195 @@
+#include <facula/data/data_loader.h>
+
+#include <algorithm>
+
+#include <facula/parallel.h>
+
+#include "base/check.h"
+#include "base/cpu_info.h"
+#include "data/batch_plan.h"
+#include "data/batch_source.h"
+#include "data/epoch_state.h"
+
+namespace facula::data {
+namespace {
+
+void check_options(const DataLoaderOptions& options) {
+  check<ValueError>(options.batch_size >= 1, "DataLoader: batch_size is {}, must be at least 1",
+                    options.batch_size);
+  check<ValueError>(options.num_workers >= kAuto && options.num_workers <= 1024,
+                    "DataLoader: num_workers is {}, expected 0 to 1024 or kAuto",
+                    options.num_workers);
+  check<ValueError>(
+      options.prefetch == kAuto || (options.prefetch >= 1 && options.prefetch <= 1024),
+      "DataLoader: prefetch is {}, expected 1 to 1024 batches or kAuto", options.prefetch);
+  check<ValueError>(options.pin_memory >= kAuto && options.pin_memory <= 1,
+                    "DataLoader: pin_memory is {}, expected 0, 1 or kAuto", options.pin_memory);
+  check<ValueError>(options.timeout >= 0, "DataLoader: timeout is {}, expected 0 or more seconds",
+                    options.timeout);
+  check<ValueError>(
+      options.world_size >= 1 && options.rank >= 0 && options.rank < options.world_size,
+      "DataLoader: rank {} of {}, expected 0 to one less than their number", options.rank,
+      options.world_size);
+  check<ValueError>(!(options.sampler && options.shuffle),
+                    "DataLoader: a sampler decides the order itself; leave out shuffle");
+  check<ValueError>(!options.batch_sampler || (options.batch_size == 1 && !options.shuffle &&
+                                               !options.drop_last && !options.sampler),
+                    "DataLoader: a batch sampler decides the batches itself; leave out batch_size, "
+                    "shuffle, drop_last and sampler");
+}
+
+WorkerTuner::Limits limits() {
+  return {.cpus = base::usable_cpus(), .compute_threads = get_num_threads()};
+}
+
+}  // namespace
+
+SampleError::~SampleError() = default;
+
+struct DataLoader::Shared {
+  Shared(DatasetPtr map, std::shared_ptr<const IterableDataset> iterable, DataLoaderOptions wanted)
+      : set(std::move(map)),
+        stream(std::move(iterable)),
+        options(std::make_shared<const DataLoaderOptions>(std::move(wanted))),
+        state(std::make_shared<LoaderState>(limits())) {
+    check_options(*options);
+    if (stream) {
+      check_stream();
+      return;
+    }
+    check<ValueError>(set && set->size() > 0, "DataLoader: the data set is empty; give it samples");
+    sampler = options->sampler;
+    if (sampler) return;
+    if (options->shuffle) {
+      sampler = std::make_shared<RandomSampler>(set->size(), options->seed);
+    } else {
+      sampler = std::make_shared<SequentialSampler>(set->size());
+    }
+  }
+
+  void check_stream() const {
+    check<ValueError>(stream->shards() >= 1, "DataLoader: a stream of {} shards, needs at least 1",
+                      stream->shards());
+    check<ValueError>(
+        !options->shuffle && !options->sampler && !options->batch_sampler &&
+            options->world_size == 1,
+        "DataLoader: a stream has its own order; leave out shuffle, sampler, batch_sampler and "
+        "world_size, and open different streams in different ranks");
+  }
+
+  /// The batches of an epoch without its first samples.
+  BatchPlan plan(std::int64_t epoch, std::int64_t skipped) const {
+    BatchPlan plan;
+    if (options->batch_sampler) {
+      plan = options->batch_sampler->plan(epoch);
+      if (skipped > 0) plan = without_first(plan, skipped);
+    } else {
+      plan =
+          cut_into_batches(sampler->order(epoch), skipped, options->batch_size, options->drop_last);
+    }
+    const std::int64_t size = set->size();
+    for (const std::int64_t i : plan.indices) {
+      check<IndexError>(i >= 0 && i < size,
+                        "DataLoader: the sampler names sample {}, the data set has 0 to {}", i,
+                        size - 1);
+    }
+    return share_of(plan, options->rank, options->world_size);
+  }
+
+  bool by_position() const {
+    return options->batch_sampler ? options->batch_sampler->repeats() : sampler->repeats();
+  }
+
+  const DatasetPtr set;
+  const std::shared_ptr<const IterableDataset> stream;
+  const std::shared_ptr<const DataLoaderOptions> options;
+  const std::shared_ptr<LoaderState> state;
+  std::shared_ptr<const Sampler> sampler;
+  // The position to go on from, where one was loaded.
+  std::int64_t resumed_epoch = -1, resumed_position = 0;
+};
+
+DataLoader::DataLoader(DatasetPtr set, DataLoaderOptions options)
+    : shared_(std::make_shared<Shared>(std::move(set), nullptr, std::move(options))) {}
+
+DataLoader::DataLoader(std::shared_ptr<const IterableDataset> set, DataLoaderOptions options)
+    : shared_(std::make_shared<Shared>(nullptr, std::move(set), std::move(options))) {}
+
+const DataLoaderOptions& DataLoader::options() const { return *shared_->options; }
+
+std::int64_t DataLoader::samples() const {
+  check<ValueError>(!shared_->stream, "DataLoader: a stream does not know its number of samples");
+  return shared_->sampler->size();
+}
+
+std::int64_t DataLoader::size() const {
+  check<ValueError>(!shared_->stream, "DataLoader: a stream does not know its number of batches");
+  const DataLoaderOptions& options = *shared_->options;
+  if (options.batch_sampler) return options.batch_sampler->size();
+  const std::int64_t more = options.drop_last ? 0 : options.batch_size - 1;
+  return (samples() + more) / options.batch_size;
+}
+
+Epoch DataLoader::epoch(std::int64_t number) const {
+  check<ValueError>(number >= 0 && number < std::int64_t{1} << 32,
+                    "DataLoader: epoch {} does not exist; count from 0", number);
+  Shared& shared = *shared_;
+  const std::int64_t skipped = number == shared.resumed_epoch ? shared.resumed_position : 0;
+  shared.resumed_epoch = -1;
+  std::unique_ptr<BatchSource> source =
+      shared.stream ? stream_source(shared.stream, shared.options, number, skipped)
+                    : map_source(shared.set, shared.options, number, shared.plan(number, skipped),
+                                 shared.by_position());
+  auto state =
+      std::make_shared<Epoch::State>(std::move(source), shared.options, shared.state, number);
+  state->start();
+  return Epoch(std::move(state));
+}
+
+StateDict DataLoader::state_dict() const {
+  const std::lock_guard lock(shared_->state->mutex);
+  StateDict state;
+  state.set("epoch", shared_->state->epoch);
+  state.set("position", shared_->state->position);
+  state.set("seed", static_cast<std::int64_t>(shared_->options->seed));
+  state.set("size", shared_->stream ? -1 : shared_->set->size());
+  return state;
+}
+
+void DataLoader::load_state_dict(const StateDict& state) {
+  const std::int64_t size = shared_->stream ? -1 : shared_->set->size();
+  const auto seed = static_cast<std::int64_t>(shared_->options->seed);
+  check<ValueError>(state.integer("size") == size && state.integer("seed") == seed,
+                    "DataLoader: the saved position belongs to {} samples and seed {}, this loader "
+                    "has {} and {}; use the same data set and seed",
+                    state.integer("size"), state.integer("seed"), size, seed);
+  const std::int64_t epoch = state.integer("epoch"), position = state.integer("position");
+  check<ValueError>(epoch >= 0 && position >= 0,
+                    "DataLoader: the saved position is epoch {}, {} samples; both must be at least "
+                    "0",
+                    epoch, position);
+  shared_->resumed_epoch = epoch;
+  shared_->resumed_position = position;
+}
+
+std::string DataLoader::decision() const {
+  const std::lock_guard lock(shared_->state->mutex);
+  return shared_->state->tuner.decision();
+}
+
+Epoch::Epoch(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+Epoch::Epoch(Epoch&& other) noexcept = default;
+
+Epoch& Epoch::operator=(Epoch&& other) noexcept {
+  std::swap(state_, other.state_);
+  return *this;
+}
+
+Epoch::~Epoch() {
+  if (state_) state_->close();
+}
+
+bool Epoch::next(Batch& batch) { return state_->next(batch); }
+
+}  // namespace facula::data

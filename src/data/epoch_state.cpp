@@ -1,0 +1,237 @@
+#include "data/epoch_state.h"
+
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/check.h"
+#include "base/cpu_info.h"
+#include "base/log.h"
+
+namespace facula::data {
+namespace {
+
+using Seconds = std::chrono::duration<double>;
+
+constexpr double kWarnAfter = 30;   // seconds of waiting for a batch
+constexpr double kGiveUpAfter = 5;  // seconds of waiting for a thread when an epoch is left
+
+double clock_seconds(clockid_t clock) {
+  timespec now{};
+  clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+}  // namespace
+
+Epoch::State::State(std::unique_ptr<BatchSource> batches,
+                    std::shared_ptr<const DataLoaderOptions> options,
+                    std::shared_ptr<LoaderState> loader, std::int64_t number)
+    : source_(std::move(batches)),
+      options_(std::move(options)),
+      loader_(std::move(loader)),
+      number_(number),
+      ended_(static_cast<std::size_t>(source_->shards())),
+      shards_left_(source_->shards()) {
+  const std::lock_guard lock(loader_->mutex);
+  loader_->epoch = number;
+  loader_->position = source_->position(0);
+  if (options_->num_workers != kAuto) {
+    setting_ = {.workers = options_->num_workers};
+  } else {
+    setting_ = loader_->tuner.setting();
+    holds_tuner_ = !loader_->tuner_taken;
+    probing_ = loader_->tuner.probing();
+    loader_->tuner_taken = true;
+  }
+}
+
+void Epoch::State::start() {
+  const std::lock_guard lock(mutex_);
+  apply(setting_);
+}
+
+void Epoch::State::apply(const WorkerSetting& setting) {
+  setting_ = setting;
+  ++generation_;
+  const auto wanted =
+      options_->prefetch == kAuto ? std::max(2, 2 * setting.workers) : options_->prefetch;
+  capacity_ = std::min(static_cast<std::size_t>(wanted), most_capacity_);
+  if (setting.workers > 0) {
+    LoaderThreads::instance().serve(shared_from_this(), setting.workers,
+                                    options_->num_workers == kAuto);
+  }
+}
+
+/// The next ticket, or null if there is none.
+std::shared_ptr<Epoch::State::Slot> Epoch::State::claim() {
+  const auto tickets = source_->tickets();
+  if (tickets ? claimed_ >= *tickets : shards_left_ == 0) return nullptr;
+  while (ended_[static_cast<std::size_t>(claimed_ % source_->shards())]) ++claimed_;
+  auto slot = std::make_shared<Slot>();
+  slot->ticket = claimed_++;
+  slot->generation = generation_;
+  pending_.push_back(slot);
+  return slot;
+}
+
+void Epoch::State::make(Slot& slot, bool parallel) noexcept {
+  try {
+    slot.made = source_->make(slot.ticket, parallel, slot.activity);
+  } catch (...) {
+    slot.error = std::current_exception();
+  }
+}
+
+bool Epoch::State::run_one() noexcept {
+  std::shared_ptr<Slot> slot;
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_ || working_ >= setting_.workers || pending_.size() >= capacity_) return false;
+    slot = claim();
+    if (!slot) return false;
+    ++working_;
+  }
+  changed_.notify_all();  // whoever waits for any slot now waits for this one, and no longer than
+                          // allowed
+  make(*slot, false);
+  {
+    const std::lock_guard lock(mutex_);
+    slot->ready = true;
+    --working_;
+  }
+  changed_.notify_all();
+  return true;
+}
+
+/// The slot of the next ticket, made; null after the last.
+std::shared_ptr<Epoch::State::Slot> Epoch::State::take_front(std::unique_lock<std::mutex>& lock) {
+  // With a fixed number of workers it is they who make batches.
+  const bool helps = setting_.workers == 0 || options_->num_workers == kAuto;
+  if (pending_.empty() && helps) {
+    const std::shared_ptr<Slot> slot = claim();
+    if (!slot) return nullptr;
+    const bool parallel = setting_.pool;
+    lock.unlock();
+    make(*slot, parallel);
+    lock.lock();
+    slot->ready = true;
+  } else if (pending_.empty()) {
+    const auto tickets = source_->tickets();
+    if (tickets ? claimed_ >= *tickets : shards_left_ == 0) return nullptr;
+    LoaderThreads::instance().wake();
+    changed_.wait(lock, [this] { return !pending_.empty(); });
+  }
+  const std::shared_ptr<Slot> slot = pending_.front();
+  wait_for(lock, *slot);
+  pending_.pop_front();
+  if (slot->made.shard_ended) {
+    const auto shard = static_cast<std::size_t>(slot->ticket % source_->shards());
+    if (!ended_[shard]) --shards_left_;
+    ended_[shard] = true;
+  }
+  return slot;
+}
+
+void Epoch::State::wait_for(std::unique_lock<std::mutex>& lock, const Slot& slot) {
+  const auto ready = [&] { return slot.ready; };
+  if (ready()) return;
+  const bool limited = options_->timeout > 0;
+  const double limit = limited ? options_->timeout : kWarnAfter;
+  if (changed_.wait_for(lock, Seconds(limit), ready)) return;
+  const std::int64_t sample = slot.activity.sample;
+  const std::string about = source_->describe(sample);
+  if (limited) {
+    throw SampleError(
+        fmt::format("{}: not ready after {} s, the time that DataLoader's `timeout` allows; it may "
+                    "hang in reading",
+                    about, limit),
+        sample);
+  }
+  log_warning("DataLoader: waiting for {} since {} s; it may hang in reading", about, limit);
+  changed_.wait(lock, ready);
+}
+
+bool Epoch::State::next(Batch& batch) {
+  batch = Batch();  // before the next one is made: its memory can serve again
+  const double entered = clock_seconds(CLOCK_MONOTONIC);
+  const double entered_cpu = cpu_seconds();
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const std::shared_ptr<Slot> slot = take_front(lock);
+    if (!slot) return false;
+    if (setting_.workers > 0 && pending_.size() <= capacity_ / 2) LoaderThreads::instance().wake();
+    deliver(*slot);
+    if (slot->error) std::rethrow_exception(slot->error);
+    if (!slot->made.batch) continue;
+    batch = std::move(*slot->made.batch);
+    limit_memory(batch);
+    measure(*slot, entered, entered_cpu);
+    return true;
+  }
+}
+
+void Epoch::State::deliver(const Slot& slot) {
+  const std::lock_guard lock(loader_->mutex);
+  if (loader_->epoch == number_) loader_->position = source_->position(slot.ticket + 1);
+}
+
+/// Batches that wait take an eighth of the memory at most.
+void Epoch::State::limit_memory(const Batch& batch) {
+  std::int64_t bytes = 1;
+  for (const Batch::Field& field : batch.fields()) {
+    if (field.tensor.defined()) bytes += field.tensor.nbytes();
+  }
+  most_capacity_ = static_cast<std::size_t>(
+      std::clamp<std::int64_t>(base::usable_memory_bytes() / 8 / bytes, 1, 1024));
+  capacity_ = std::min(capacity_, most_capacity_);
+}
+
+double Epoch::State::cpu_seconds() const {
+  return holds_tuner_ && probing_ ? clock_seconds(CLOCK_PROCESS_CPUTIME_ID) : 0;
+}
+
+void Epoch::State::measure(const Slot& slot, double entered, double entered_cpu) {
+  if (!holds_tuner_) return;
+  const double now = clock_seconds(CLOCK_MONOTONIC);
+  const bool comparable = slot.generation == generation_ && last_generation_ == generation_;
+  if (comparable) {
+    const std::lock_guard lock(loader_->mutex);
+    WorkerTuner& tuner = loader_->tuner;
+    const WorkerTuner::Timing timing{
+        .period = now - returned_, .making = now - entered, .cpu = entered_cpu - returned_cpu_};
+    if (tuner.add(timing)) apply(tuner.setting());
+    probing_ = tuner.probing();
+  }
+  last_generation_ = slot.generation;
+  returned_ = now;
+  returned_cpu_ = cpu_seconds();
+}
+
+void Epoch::State::close() noexcept {
+  LoaderThreads::instance().remove(this);
+  {
+    std::unique_lock lock(mutex_);
+    closed_ = true;
+    for (const auto& slot : pending_) slot->activity.cancelled = true;
+    const double patience = options_->timeout > 0 ? options_->timeout : kGiveUpAfter;
+    if (!changed_.wait_for(lock, Seconds(patience), [this] { return working_ == 0; })) {
+      for (const auto& slot : pending_) {
+        if (slot->ready) continue;
+        log_warning(
+            "DataLoader: {} has not been read after {} s; the thread that hangs there is "
+            "left behind",
+            source_->describe(slot->activity.sample), patience);
+      }
+      LoaderThreads::instance().replace_lost(working_);
+    }
+    pending_.clear();
+  }
+  if (holds_tuner_) {
+    const std::lock_guard lock(loader_->mutex);
+    loader_->tuner_taken = false;
+  }
+}
+
+}  // namespace facula::data

@@ -1,0 +1,89 @@
+// One pass over a data set: tickets claimed, made and delivered in order.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <facula/data/data_loader.h>
+
+#include "data/batch_source.h"
+#include "data/loader_threads.h"
+#include "data/worker_tuner.h"
+
+namespace facula::data {
+
+/// What the epochs of a loader have in common.
+struct LoaderState {
+  explicit LoaderState(WorkerTuner::Limits limits) : tuner(limits) {}
+
+  std::mutex mutex;
+  WorkerTuner tuner;
+  bool tuner_taken = false;   // by a running epoch; others keep the setting they find
+  std::int64_t epoch = 0;     // the one begun last
+  std::int64_t position = 0;  // delivered of it: samples over all ranks, or tickets of a stream
+};
+
+struct Epoch::State : BackgroundJob, std::enable_shared_from_this<Epoch::State> {
+  State(std::unique_ptr<BatchSource> batches, std::shared_ptr<const DataLoaderOptions> options,
+        std::shared_ptr<LoaderState> loader, std::int64_t number);
+
+  /// To be called once a shared_ptr holds this.
+  void start();
+  bool next(Batch& batch);
+  bool run_one() noexcept override;
+  /// Gives up what is being made. Returns when no thread is at it, or when one does not come back.
+  void close() noexcept;
+
+ private:
+  /// A ticket that somebody has claimed.
+  struct Slot {
+    std::int64_t ticket = 0;
+    std::uint64_t generation = 0;  // of the setting
+    bool ready = false;
+    Activity activity;
+    Made made;
+    std::exception_ptr error;
+  };
+
+  /// CPU seconds of the process while the tuner asks for them; reading that clock is a system call.
+  double cpu_seconds() const;
+  void apply(const WorkerSetting& setting);
+  std::shared_ptr<Slot> claim();
+  void make(Slot& slot, bool parallel) noexcept;
+  std::shared_ptr<Slot> take_front(std::unique_lock<std::mutex>& lock);
+  void wait_for(std::unique_lock<std::mutex>& lock, const Slot& slot);
+  void deliver(const Slot& slot);
+  void limit_memory(const Batch& batch);
+  void measure(const Slot& slot, double entered, double entered_cpu);
+
+  const std::unique_ptr<BatchSource> source_;
+  const std::shared_ptr<const DataLoaderOptions> options_;
+  const std::shared_ptr<LoaderState> loader_;
+  const std::int64_t number_;
+  bool holds_tuner_ = false, probing_ = false;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  WorkerSetting setting_;
+  std::uint64_t generation_ = 0;
+  std::size_t capacity_ = 2, most_capacity_ = 1024;
+  std::int64_t claimed_ = 0;
+  int working_ = 0;
+  bool closed_ = false;
+  std::deque<std::shared_ptr<Slot>> pending_;  // in the order of tickets
+  std::vector<bool> ended_;                    // shards
+  std::int64_t shards_left_;
+
+  // Of the batch delivered last.
+  std::uint64_t last_generation_ = 0;
+  double returned_ = 0, returned_cpu_ = 0;
+};
+
+}  // namespace facula::data

@@ -1,0 +1,381 @@
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include <facula/data/image.h>
+
+#include "base/check.h"
+#include "core/tensor_impl.h"
+#include "data/pixel_kernels.h"
+#include "data/pixel_source.h"
+#include "data/resample.h"
+#include "data/stage_times.h"
+
+namespace facula::data {
+namespace {
+
+/// The size that grows to what an image needs and serves the next one.
+std::uint8_t* scratch(std::vector<std::uint8_t>& buffer, std::int64_t bytes) {
+  if (static_cast<std::int64_t>(buffer.size()) < bytes) {
+    buffer.resize(static_cast<std::size_t>(bytes));
+  }
+  return buffer.data();
+}
+
+/// The index inside [0, size) that stands for position `i` beyond it; -1 for the fill value.
+std::int64_t inside(std::int64_t i, std::int64_t size, PaddingMode mode) {
+  if (i >= 0 && i < size) return i;
+  switch (mode) {
+    case PaddingMode::constant: return -1;
+    case PaddingMode::edge: return std::clamp<std::int64_t>(i, 0, size - 1);
+    case PaddingMode::reflect: return i < 0 ? -i : 2 * size - 2 - i;
+    case PaddingMode::symmetric: return i < 0 ? -i - 1 : 2 * size - 1 - i;
+  }
+  return -1;
+}
+
+/// Scale and shift of every element of a row, for rows of up to kElements.
+class FloatPattern {
+ public:
+  /// A multiple of 16 vectors' elements and of 1 and 3 channels.
+  static constexpr std::int64_t kElements = 960;
+
+  const float* scale() const { return scale_; }
+  const float* shift() const { return shift_; }
+
+  void set(const double* scale, const double* shift, std::int64_t channels) {
+    bool same = channels == channels_;
+    for (std::int64_t c = 0; c < channels && same; ++c) {
+      same = scale_[c] == static_cast<float>(scale[c]) && shift_[c] == static_cast<float>(shift[c]);
+    }
+    if (same) return;
+    channels_ = channels;
+    for (std::int64_t i = 0; i < kElements; ++i) {
+      scale_[i] = static_cast<float>(scale[i % channels]);
+      shift_[i] = static_cast<float>(shift[i % channels]);
+    }
+  }
+
+ private:
+  std::int64_t channels_ = 0;
+  float scale_[kElements], shift_[kElements];
+};
+
+}  // namespace
+
+/// Does what an image has noted.
+struct Image::Access {
+  const Image& image;
+  const PixelKernels& kernels = pixel_kernels();
+
+  /// What each thread needs to work on images; no memory is asked for once they have grown.
+  struct Scratch {
+    std::vector<std::uint8_t> decoded, resized, row, mirrored;
+    FloatPattern pattern;
+  };
+  static Scratch& buffers() {
+    static thread_local Scratch scratch;
+    return scratch;
+  }
+
+  /// The pixels that rows are taken from, and where in them the result lies; it may reach beyond.
+  struct Base {
+    PixelView view;
+    Rect part;
+  };
+
+  Base base() const {
+    Scratch& s = buffers();
+    const std::int64_t channels = image.channels_;
+    Base base;
+    if (!image.source_) {
+      base = {{image.memory_, image.source_height_, image.source_width_, channels,
+               image.source_width_ * channels},
+              image.region_};
+    } else {
+      base = decoded(s);
+    }
+    if (!image.resized_) return base;
+    const PixelView& view = base.view;
+    const Rect& part = base.part;
+    const PixelView region{view.pixels + part.top * view.stride + part.left * channels, part.height,
+                           part.width, channels, view.stride};
+    const Rect& window = image.window_;
+    std::uint8_t* out = scratch(s.resized, window.height * window.width * channels);
+    resample(region, image.resized_height_, image.resized_width_, image.interpolation_, window,
+             out);
+    return {{out, window.height, window.width, channels, window.width * channels},
+            {0, 0, window.height, window.width}};
+  }
+
+  /// The part of the source that the region shows; all of it where the padding may need more.
+  Base decoded(Scratch& s) const {
+    const Rect& region = image.region_;
+    Rect part{0, 0, image.source_height_, image.source_width_};
+    if (!image.padded()) part = region;
+    std::uint8_t* out = scratch(s.decoded, part.height * part.width * image.channels_);
+    {
+      const StageTimer timer(Stage::decode, Stage::write);
+      image.source_->read(part, out);
+    }
+    return {{out, part.height, part.width, image.channels_, part.width * image.channels_},
+            {region.top - part.top, region.left - part.left, region.height, region.width}};
+  }
+
+  /// Row `y` of the part, unturned: where it lies, or composed in the row buffer.
+  const std::uint8_t* row(const Base& base, std::int64_t y) const {
+    const auto& [view, part] = base;
+    const std::int64_t channels = view.channels, width = part.width;
+    const std::int64_t source_y = inside(part.top + y, view.height, image.padding_);
+    const std::uint8_t* line = view.pixels + source_y * view.stride;
+    if (source_y >= 0 && part.left >= 0 && part.left + width <= view.width) {
+      return line + part.left * channels;
+    }
+    std::uint8_t* out = scratch(buffers().row, width * channels);
+    if (source_y < 0) {
+      std::memset(out, image.fill_, static_cast<std::size_t>(width * channels));
+      return out;
+    }
+    // Columns [first, last) show the image, the others lie beside it.
+    const std::int64_t first = std::clamp<std::int64_t>(-part.left, 0, width);
+    const std::int64_t last = std::clamp<std::int64_t>(view.width - part.left, first, width);
+    if (last > first) {
+      std::memcpy(out + first * channels, line + (part.left + first) * channels,
+                  static_cast<std::size_t>((last - first) * channels));
+    }
+    const auto fill = [&](std::int64_t from, std::int64_t to) {
+      for (std::int64_t x = from; x < to; ++x) {
+        const std::int64_t source_x = inside(part.left + x, view.width, image.padding_);
+        for (std::int64_t c = 0; c < channels; ++c) {
+          out[x * channels + c] = source_x < 0 ? image.fill_ : line[source_x * channels + c];
+        }
+      }
+    };
+    fill(0, first);
+    fill(last, width);
+    return out;
+  }
+
+  void store(const std::uint8_t* from, std::int64_t count, std::uint8_t* to) const {
+    std::memcpy(to, from, static_cast<std::size_t>(count));
+  }
+  void store(const std::uint8_t* from, std::int64_t count, float* to) const {
+    const FloatPattern& pattern = buffers().pattern;
+    for (std::int64_t i = 0; i < count; i += FloatPattern::kElements) {
+      kernels.to_float(from + i, pattern.scale(), pattern.shift(),
+                       std::min(count - i, FloatPattern::kElements), to + i);
+    }
+  }
+
+  template <class T>
+  void write(T* destination) const {
+    if constexpr (std::is_same_v<T, float>) {
+      buffers().pattern.set(image.scale_, image.shift_, image.channels_);
+    }
+    const Base base = this->base();
+    const Rect& part = base.part;
+    const std::int64_t elements = part.width * image.channels_;
+    const bool whole_rows = part.left == 0 && part.width == base.view.width && part.top >= 0 &&
+                            part.top + part.height <= base.view.height &&
+                            base.view.stride == elements;
+    if (whole_rows && !image.mirrored_ && !image.upside_down_) {
+      store(base.view.pixels + part.top * elements, part.height * elements, destination);
+      return;
+    }
+    std::uint8_t* turned = image.mirrored_ ? scratch(buffers().mirrored, elements) : nullptr;
+    for (std::int64_t y = 0; y < part.height; ++y) {
+      const std::uint8_t* pixels = row(base, image.upside_down_ ? part.height - 1 - y : y);
+      if (turned) {
+        kernels.mirror(pixels, part.width, image.channels_, turned);
+        pixels = turned;
+      }
+      store(pixels, elements, destination + y * elements);
+    }
+  }
+};
+
+Image::Image(const Tensor& pixels) {
+  check<DTypeError>(pixels.dtype() == kUInt8, "Image: pixels are {}, expected uint8",
+                    name_of(pixels.dtype()));
+  check<ShapeError>(
+      pixels.dim() == 3 && (pixels.size(0) == 1 || pixels.size(0) == 3) && pixels.numel() > 0,
+      "Image: pixels of size {}, expected [C, H, W] with 1 or 3 channels", pixels.sizes());
+  const Tensor rows = pixels.permute({1, 2, 0}).contiguous();
+  *this = Image(rows.data_ptr<std::uint8_t>(), rows.size(0), rows.size(1), rows.size(2));
+  owner_ = rows;
+}
+
+Image::Image(const std::uint8_t* pixels, std::int64_t height, std::int64_t width,
+             std::int64_t channels)
+    : memory_(pixels),
+      channels_(channels),
+      source_height_(height),
+      source_width_(width),
+      region_{0, 0, height, width} {}
+
+Image::Image(std::shared_ptr<const PixelSource> source)
+    : Image(nullptr, source->height, source->width, source->channels) {
+  source_ = std::move(source);
+}
+
+void Image::check_defined(const char* what) const {
+  check<ValueError>(defined(), "Image::{}: there is no image", what);
+}
+
+Rect Image::shown() const { return resized_ ? window_ : region_; }
+
+bool Image::padded() const {
+  return region_.top < 0 || region_.left < 0 || region_.top + region_.height > source_height_ ||
+         region_.left + region_.width > source_width_;
+}
+
+Image& Image::crop(const Rect& wanted, PaddingMode mode, std::uint8_t fill) {
+  check_defined("crop");
+  check<ValueError>(wanted.height >= 1 && wanted.width >= 1,
+                    "Image::crop: {} x {} pixels, both sizes must be at least 1", wanted.height,
+                    wanted.width);
+  const std::int64_t rows = height(), columns = width();
+  const bool within = wanted.top >= 0 && wanted.left >= 0 && wanted.top + wanted.height <= rows &&
+                      wanted.left + wanted.width <= columns;
+  if (!within && (mode == PaddingMode::reflect || mode == PaddingMode::symmetric)) {
+    const std::int64_t border = mode == PaddingMode::reflect ? 1 : 0;
+    check<ValueError>(
+        wanted.top >= border - rows && wanted.top + wanted.height <= 2 * rows - border &&
+            wanted.left >= border - columns && wanted.left + wanted.width <= 2 * columns - border,
+        "Image::crop: {} x {} pixels at ({}, {}) reach more than a whole image of {} x {} beyond "
+        "it; mirrored padding ends there",
+        wanted.height, wanted.width, wanted.top, wanted.left, rows, columns);
+  }
+  // Padding borders on what is shown, which must then be all there is.
+  const bool all = region_ == Rect{0, 0, source_height_, source_width_} && !resized_;
+  if (!within && !all) settle();
+  if (!within) {
+    padding_ = mode;
+    fill_ = fill;
+  }
+  Rect& shown = resized_ ? window_ : region_;
+  shown.top += upside_down_ ? rows - wanted.top - wanted.height : wanted.top;
+  shown.left += mirrored_ ? columns - wanted.left - wanted.width : wanted.left;
+  shown.height = wanted.height;
+  shown.width = wanted.width;
+  return *this;
+}
+
+Image& Image::flip_horizontal() {
+  check_defined("flip_horizontal");
+  mirrored_ = !mirrored_;
+  return *this;
+}
+
+Image& Image::flip_vertical() {
+  check_defined("flip_vertical");
+  upside_down_ = !upside_down_;
+  return *this;
+}
+
+Image& Image::resize(std::int64_t rows, std::int64_t columns, Interpolation interpolation) {
+  check_defined("resize");
+  check<ValueError>(rows >= 1 && columns >= 1,
+                    "Image::resize: {} x {} pixels, both sizes must be at least 1", rows, columns);
+  if (rows == height() && columns == width()) return *this;
+  if (resized_ || mirrored_ || upside_down_ || padded()) settle();
+  resized_ = true;
+  interpolation_ = interpolation;
+  resized_height_ = rows;
+  resized_width_ = columns;
+  window_ = {0, 0, rows, columns};
+  return *this;
+}
+
+Image& Image::convert(std::int64_t channels) {
+  check_defined("convert");
+  check<ValueError>((channels == 1 || channels == 3) && !is_float_,
+                    "Image::convert: {} channels{}, expected 1 or 3 before to_float()", channels,
+                    is_float_ ? " of numbers" : "");
+  if (channels == channels_) return *this;
+  settle();
+  const std::int64_t count = source_height_ * source_width_;
+  Tensor converted = empty({source_height_, source_width_, channels}, kUInt8);
+  auto* out = converted.data_ptr<std::uint8_t>();
+  for (std::int64_t i = 0; i < count; ++i) {
+    if (channels == 3) {
+      for (int c = 0; c < 3; ++c) out[i * 3 + c] = memory_[i];
+    } else {
+      // 0.299 R + 0.587 G + 0.114 B in 16-bit fixed point.
+      const std::uint8_t* rgb = memory_ + i * 3;
+      out[i] = static_cast<std::uint8_t>(
+          (rgb[0] * 19595u + rgb[1] * 38470u + rgb[2] * 7471u + 0x8000u) >> 16);
+    }
+  }
+  *this = Image(out, source_height_, source_width_, channels);
+  owner_ = std::move(converted);
+  own_ = true;
+  return *this;
+}
+
+Image& Image::to_float() {
+  check_defined("to_float");
+  if (is_float_) return *this;
+  is_float_ = true;
+  std::fill_n(scale_, kMaxChannels, 1.0 / 255);
+  std::fill_n(shift_, kMaxChannels, 0.0);
+  return *this;
+}
+
+Image& Image::normalize(const double* mean, const double* std) {
+  check<ValueError>(is_float_, "Image::normalize: the image has no numbers yet; call to_float()");
+  for (std::int64_t c = 0; c < channels_; ++c) {
+    check<ValueError>(std[c] != 0, "Image::normalize: the deviation of channel {} is 0", c);
+    scale_[c] /= std[c];
+    shift_[c] = (shift_[c] - mean[c]) / std[c];
+  }
+  return *this;
+}
+
+void Image::settle() {
+  Tensor pixels = empty({height(), width(), channels_}, kUInt8);
+  Access{*this}.write(pixels.data_ptr<std::uint8_t>());
+  Image settled(pixels.data_ptr<std::uint8_t>(), pixels.size(0), pixels.size(1), channels_);
+  settled.owner_ = std::move(pixels);
+  settled.own_ = true;
+  settled.is_float_ = is_float_;
+  std::copy_n(scale_, kMaxChannels, settled.scale_);
+  std::copy_n(shift_, kMaxChannels, settled.shift_);
+  *this = std::move(settled);
+}
+
+Tensor Image::pixels() {
+  check_defined("pixels");
+  const bool settled = own_ && !resized_ && !mirrored_ && !upside_down_ &&
+                       region_ == Rect{0, 0, source_height_, source_width_};
+  if (!settled || owner_.impl()->references != 1) settle();
+  return owner_;
+}
+
+Tensor Image::tensor() const {
+  check_defined("tensor");
+  // Made as a batch of one for the sake of its strides.
+  Tensor batch =
+      empty({1, channels_, height(), width()}, is_float_ ? kFloat32 : kUInt8, kChannelsLast);
+  if (is_float_) {
+    write(batch.data_ptr<float>());
+  } else {
+    write(batch.data_ptr<std::uint8_t>());
+  }
+  return batch[0];
+}
+
+void Image::write(float* destination) const {
+  check<ValueError>(defined() && is_float_,
+                    "Image::write: the image has no numbers yet; call "
+                    "to_float()");
+  Access{*this}.write(destination);
+}
+
+void Image::write(std::uint8_t* destination) const {
+  check_defined("write");
+  Access{*this}.write(destination);
+}
+
+}  // namespace facula::data

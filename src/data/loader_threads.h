@@ -1,0 +1,53 @@
+// The background threads of all loaders of the process.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace facula::data {
+
+/// Work of which there may be several pieces at a time.
+class BackgroundJob {
+ public:
+  virtual ~BackgroundJob() = default;
+  /// Does one piece; false if there is none to do now. Never throws.
+  virtual bool run_one() noexcept = 0;
+};
+
+/// Threads are started when first needed, serve the jobs in turn, and sleep while none has work.
+/// Jobs that share a budget get the number of threads of the one that wants most; others bring
+/// threads of their own.
+class LoaderThreads {
+ public:
+  static LoaderThreads& instance();
+
+  /// Sees to it that up to `threads` threads can serve the job, and wakes them.
+  void serve(const std::shared_ptr<BackgroundJob>& job, int threads, bool shared_budget);
+  /// The job may have work again.
+  void wake();
+  /// No thread begins another piece of the job.
+  void remove(const BackgroundJob* job);
+  /// A thread hangs in a job that was given up: another may take its place.
+  void replace_lost(int threads);
+
+ private:
+  LoaderThreads() = default;
+  void run();
+  bool run_any(std::size_t& turn);
+
+  std::mutex mutex_;
+  std::condition_variable woken_;
+  struct Entry {
+    std::shared_ptr<BackgroundJob> job;
+    int threads;
+    bool shared_budget;
+  };
+  std::vector<Entry> jobs_;
+  std::uint64_t wakes_ = 0;
+  int threads_ = 0, lost_ = 0;
+};
+
+}  // namespace facula::data

@@ -1,0 +1,198 @@
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/ranges.h>
+
+#include <facula/data/transforms.h>
+
+#include "base/check.h"
+
+namespace facula::data::transforms {
+namespace {
+
+void check_size(std::int64_t size, std::int64_t width, const char* transform) {
+  check<ValueError>(size >= 1 && width >= 0, "{}: size {} x {}, expected at least 1 pixel",
+                    transform, size, width);
+}
+
+void check_probability(double p, const char* transform) {
+  check<ValueError>(p >= 0 && p <= 1, "{}: probability {}, expected 0 to 1", transform, p);
+}
+
+void check_range(const std::array<double, 2>& range, const char* what) {
+  check<ValueError>(range[0] > 0 && range[0] <= range[1],
+                    "{} is [{}, {}], expected two values above 0 in ascending order", what,
+                    range[0], range[1]);
+}
+
+/// Half to even, as torchvision rounds.
+std::int64_t rounded(double x) { return static_cast<std::int64_t>(std::nearbyint(x)); }
+
+/// Where a crop of `size` pixels in the middle of `length` begins.
+std::int64_t middle(std::int64_t length, std::int64_t size) {
+  return size <= length ? rounded(static_cast<double>(length - size) / 2) : -((size - length) / 2);
+}
+
+/// The largest part in the middle whose ratio of sides lies within the bounds.
+Rect central(const Image& image, const std::array<double, 2>& ratio) {
+  std::int64_t height = image.height(), width = image.width();
+  const double shape = static_cast<double>(width) / static_cast<double>(height);
+  if (shape < ratio[0]) height = rounded(static_cast<double>(width) / ratio[0]);
+  if (shape > ratio[1]) width = rounded(static_cast<double>(height) * ratio[1]);
+  height = std::clamp<std::int64_t>(height, 1, image.height());
+  width = std::clamp<std::int64_t>(width, 1, image.width());
+  return {(image.height() - height) / 2, (image.width() - width) / 2, height, width};
+}
+
+/// A part of random area and shape; ten attempts, as torchvision makes.
+Rect draw_part(const Image& image, const RandomResizedCropOptions& options, Random& random) {
+  const auto area = static_cast<double>(image.height() * image.width());
+  const double low = std::log(options.ratio[0]), high = std::log(options.ratio[1]);
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    const double target = area * random.uniform(options.scale[0], options.scale[1]);
+    const double ratio = std::exp(random.uniform(low, high));
+    const std::int64_t width = rounded(std::sqrt(target * ratio));
+    const std::int64_t height = rounded(std::sqrt(target / ratio));
+    if (width < 1 || height < 1 || width > image.width() || height > image.height()) continue;
+    const std::int64_t top = random.below(image.height() - height + 1);
+    return {top, random.below(image.width() - width + 1), height, width};
+  }
+  return central(image, options.ratio);
+}
+
+}  // namespace
+
+void Compose::operator()(Sample& sample, Random& random) const {
+  for (const Transform& transform : transforms_) transform(sample, random);
+}
+
+void ToTensor::operator()(Sample& sample, Random&) const { sample.image().to_float(); }
+
+Normalize::Normalize(std::vector<double> mean, std::vector<double> std)
+    : mean_(std::move(mean)), std_(std::move(std)) {
+  check<ValueError>(
+      !mean_.empty() && mean_.size() == std_.size() &&
+          std::all_of(std_.begin(), std_.end(), [](double s) { return s > 0; }),
+      "Normalize: means [{}] and deviations [{}], expected one of each per channel, deviations "
+      "above 0",
+      fmt::join(mean_, ", "), fmt::join(std_, ", "));
+}
+
+void Normalize::operator()(Sample& sample, Random&) const {
+  Image& image = sample.image();
+  const auto channels = static_cast<std::size_t>(image.channels());
+  check<ValueError>(mean_.size() == 1 || mean_.size() == channels,
+                    "Normalize: {} means for an image of {} channels", mean_.size(), channels);
+  double mean[3], std[3];
+  for (std::size_t c = 0; c < channels; ++c) {
+    mean[c] = mean_[mean_.size() == 1 ? 0 : c];
+    std[c] = std_[mean_.size() == 1 ? 0 : c];
+  }
+  image.normalize(mean, std);
+}
+
+Resize::Resize(const ResizeOptions& options) : options_(options) {
+  check_size(options.size, options.width, "Resize");
+}
+
+void Resize::operator()(Sample& sample, Random&) const {
+  Image& image = sample.image();
+  std::int64_t height = options_.size, width = options_.width;
+  if (width == 0) {
+    const std::int64_t shorter = std::min(image.height(), image.width());
+    height = image.height() * options_.size / shorter;
+    width = image.width() * options_.size / shorter;
+  }
+  image.resize(height, width, options_.interpolation);
+}
+
+CenterCrop::CenterCrop(std::int64_t size, std::int64_t width)
+    : height_(size), width_(width == 0 ? size : width) {
+  check_size(size, width, "CenterCrop");
+}
+
+void CenterCrop::operator()(Sample& sample, Random&) const {
+  Image& image = sample.image();
+  image.crop({middle(image.height(), height_), middle(image.width(), width_), height_, width_});
+}
+
+RandomCrop::RandomCrop(const RandomCropOptions& options) : options_(options) {
+  check_size(options.size, options.width, "RandomCrop");
+  check<ValueError>(options.padding >= 0, "RandomCrop: padding is {}, expected 0 or more pixels",
+                    options.padding);
+  if (options_.width == 0) options_.width = options_.size;
+}
+
+void RandomCrop::operator()(Sample& sample, Random& random) const {
+  Image& image = sample.image();
+  const std::int64_t padding = options_.padding;
+  const std::int64_t rows = image.height() + 2 * padding - options_.size;
+  const std::int64_t columns = image.width() + 2 * padding - options_.width;
+  check<ValueError>(rows >= 0 && columns >= 0,
+                    "RandomCrop: {} x {} pixels do not fit an image of {} x {} with padding {}; "
+                    "resize or pad more",
+                    options_.size, options_.width, image.height(), image.width(), padding);
+  const std::int64_t top = random.below(rows + 1), left = random.below(columns + 1);
+  image.crop({top - padding, left - padding, options_.size, options_.width}, options_.padding_mode,
+             options_.fill);
+}
+
+RandomResizedCrop::RandomResizedCrop(const RandomResizedCropOptions& options) : options_(options) {
+  check_size(options.size, options.width, "RandomResizedCrop");
+  check_range(options.scale, "RandomResizedCrop: scale");
+  check_range(options.ratio, "RandomResizedCrop: ratio");
+  if (options_.width == 0) options_.width = options_.size;
+}
+
+void RandomResizedCrop::operator()(Sample& sample, Random& random) const {
+  Image& image = sample.image();
+  image.crop(draw_part(image, options_, random));
+  image.resize(options_.size, options_.width, options_.interpolation);
+}
+
+RandomHorizontalFlip::RandomHorizontalFlip(double p) : p_(p) {
+  check_probability(p, "RandomHorizontalFlip");
+}
+
+void RandomHorizontalFlip::operator()(Sample& sample, Random& random) const {
+  if (random.chance(p_)) sample.image().flip_horizontal();
+}
+
+RandomVerticalFlip::RandomVerticalFlip(double p) : p_(p) {
+  check_probability(p, "RandomVerticalFlip");
+}
+
+void RandomVerticalFlip::operator()(Sample& sample, Random& random) const {
+  if (random.chance(p_)) sample.image().flip_vertical();
+}
+
+Grayscale::Grayscale(std::int64_t channels) : channels_(channels) {
+  check<ValueError>(channels == 1 || channels == 3, "Grayscale: {} channels, expected 1 or 3",
+                    channels);
+}
+
+void Grayscale::operator()(Sample& sample, Random&) const {
+  sample.image().convert(1).convert(channels_);
+}
+
+const std::vector<std::string>& names() {
+  static const std::vector<std::string> names{"none", "mnist", "cifar-train", "imagenet-train",
+                                              "imagenet-val"};
+  return names;
+}
+
+Transform by_name(const std::string& name, const std::vector<double>& mean,
+                  const std::vector<double>& std) {
+  check<ValueError>(std::count(names().begin(), names().end(), name) == 1,
+                    "transforms: '{}' is unknown; known are {}", name, fmt::join(names(), ", "));
+  std::vector<Transform> chain;
+  if (name == "cifar-train") chain = {RandomCrop({.size = 32, .padding = 4})};
+  if (name == "imagenet-train") chain = {RandomResizedCrop({.size = 224})};
+  if (name == "imagenet-val") chain = {Resize({.size = 256}), CenterCrop(224)};
+  if (name == "cifar-train" || name == "imagenet-train") chain.push_back(RandomHorizontalFlip());
+  chain.push_back(ToTensor());
+  if (name != "none") chain.push_back(Normalize(mean, std));
+  return Compose(std::move(chain));
+}
+
+}  // namespace facula::data::transforms

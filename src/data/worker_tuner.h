@@ -1,0 +1,90 @@
+// How many threads make batches, decided by measuring the loop that uses them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace facula::data {
+
+/// Who makes batches: `workers` background threads; with none, the caller, alone or (`pool`) with
+/// all compute threads.
+struct WorkerSetting {
+  int workers = 0;
+  bool pool = false;
+
+  bool operator==(const WorkerSetting&) const = default;
+  /// "2 background threads".
+  std::string str() const;
+};
+
+/// Finds the setting with which a batch takes least time from one to the next, use included.
+///
+/// It begins with the caller alone and measures what making and using a batch cost and how busy the
+/// CPUs are during the use. That predicts every setting well enough to leave out those that are
+/// far from the best; the others are run in turn, a few batches each, several rounds, and the one
+/// with the least median is kept. A setting that needs fewer threads wins unless another is faster
+/// by more than kTie. When the loop becomes slower for good, the search begins anew.
+class WorkerTuner {
+ public:
+  struct Limits {
+    int cpus = 1;             // that the process may use
+    int compute_threads = 1;  // of the pool
+  };
+  explicit WorkerTuner(Limits limits);
+
+  /// What one batch of a setting took. Batches that were made under another setting, and the first
+  /// one after a change, are not to be reported.
+  struct Timing {
+    double period = 0;  // seconds from one batch to the next
+    double making = 0;  // seconds of that (of one thread) for making a batch, or of waiting for it
+    double cpu = 0;     // CPU seconds of all threads of the process during the rest
+  };
+  /// Returns true if the setting has changed.
+  bool add(const Timing& timing);
+
+  const WorkerSetting& setting() const { return setting_; }
+  /// While true, Timing::cpu is needed.
+  bool probing() const { return phase_ == Phase::probe; }
+  /// What was decided, and the time of the caller alone beside it; empty before.
+  std::string decision() const;
+
+ private:
+  enum class Phase : std::uint8_t { probe, compare, keep };
+  static constexpr double kTie = 0.02;
+
+  struct Candidate {
+    WorkerSetting setting;
+    double predicted = 0;
+    std::vector<double> rounds = {};  // mean period of each
+
+    double median() const;
+  };
+
+  void begin_probe();
+  void begin_compare();
+  double predict(const WorkerSetting& setting) const;
+  bool next_segment();
+  void decide();
+  bool watch(double period);
+
+  const Limits limits_;
+  Phase phase_ = Phase::probe;
+  WorkerSetting setting_;
+  // The least of each that probing saw.
+  int probes_ = 0;
+  double making_ = 0, use_ = 0, use_cpu_ = 0;
+
+  std::vector<Candidate> candidates_;
+  std::size_t current_ = 0;  // of the candidates
+  std::int64_t segment_ = 0, in_segment_ = 0;
+  double segment_seconds_ = 0;
+
+  double decided_period_ = 0, alone_period_ = 0;
+  double watched_ = 0;          // seconds since the decision
+  double patience_ = 2;         // seconds between searches, growing
+  std::vector<double> window_;  // the latest periods
+  int slow_windows_ = 0;
+};
+
+}  // namespace facula::data

@@ -1,0 +1,173 @@
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <facula/data/dataset.h>
+#include <facula/error.h>
+
+#include "set_files.h"
+#include "tests/io/encode_image.h"
+
+namespace facula::data {
+namespace {
+
+namespace fs = std::filesystem;
+using io::encode_jpeg;
+using io::encode_png;
+using io::expect_error;
+using io::Pixels;
+using io::TempFolder;
+using io::test_pixels;
+
+void put_bytes(const std::string& path, const io::Bytes& bytes) {
+  fs::create_directories(fs::path(path).parent_path());
+  io::put(path, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+std::vector<std::string> sources_of(const ImageDataset& set) {
+  std::vector<std::string> sources;
+  for (std::int64_t i = 0; i < set.size(); ++i) sources.push_back(set.source(i));
+  return sources;
+}
+
+TEST(ImageFolder, ClassesAndFilesInTheOrderOfTheirNames) {
+  const TempFolder folder;
+  const auto jpeg = encode_jpeg(test_pixels(8, 9, 3));
+  const auto png = encode_png(test_pixels(5, 4, 3));
+  for (const char* name : {"dogs/b.jpg", "dogs/a.dat", "cats/deep/er/2.jpg", "cats/deep.jpg"})
+    put_bytes(folder / name, jpeg);
+  put_bytes(folder / "cats/z.jpg", png);  // told by its first bytes
+  put_bytes(folder / ".hidden/x.jpg", jpeg);
+  put_bytes(folder / "dogs/._b.jpg", jpeg);
+  put_bytes(folder / "beside.jpg", jpeg);
+
+  const auto set = image_folder(folder.path());
+  EXPECT_EQ(set->info().name, "folder");
+  EXPECT_EQ(set->info().classes, 2);
+  EXPECT_EQ(set->info().class_names, (std::vector<std::string>{"cats", "dogs"}));
+  EXPECT_EQ(set->info().mean, (std::vector<double>{0.485, 0.456, 0.406}));
+  EXPECT_EQ(sources_of(*set),
+            (std::vector<std::string>{folder / "cats/deep.jpg", folder / "cats/deep/er/2.jpg",
+                                      folder / "cats/z.jpg", folder / "dogs/a.dat",
+                                      folder / "dogs/b.jpg"}));
+  std::vector<std::int64_t> labels;
+  for (std::int64_t i = 0; i < set->size(); ++i) labels.push_back(label_of(set->get(i)));
+  EXPECT_EQ(labels, (std::vector<std::int64_t>{0, 0, 0, 1, 1}));
+  EXPECT_EQ(pixels_of(set->get(2)), test_pixels(5, 4, 3).bytes);
+  EXPECT_EQ(pixels_of(set->get(4)), io::decode_all(jpeg).bytes);
+  EXPECT_THROW(set->get(5), IndexError);
+}
+
+TEST(ImageFolder, ImagesAreUprightRgb) {
+  const TempFolder folder;
+  const Pixels grey = test_pixels(6, 10, 1);
+  put_bytes(folder / "c/cmyk.jpg", encode_jpeg(test_pixels(6, 10, 4)));
+  put_bytes(folder / "c/grey.png", encode_png(grey));
+  put_bytes(folder / "c/turned.png", encode_png(grey, {.orientation = 6}));
+  const auto set = image_folder(folder.path());
+  for (std::int64_t i = 0; i < 3; ++i) EXPECT_EQ(set->get(i)["image"].index(), 3u);
+  for (std::int64_t i = 0; i < 3; ++i) EXPECT_EQ(set->get(i).image().channels(), 3);
+
+  io::Bytes rgb;
+  for (const std::uint8_t value : grey.bytes) rgb.insert(rgb.end(), 3, value);
+  EXPECT_EQ(pixels_of(set->get(1)), rgb);
+
+  Sample turned = set->get(2);
+  EXPECT_EQ(turned.image().height(), 10);
+  EXPECT_EQ(turned.image().width(), 6);
+  turned.image().crop({2, 1, 3, 4});
+  io::Bytes expected;
+  for (std::int64_t y = 2; y < 5; ++y)
+    for (std::int64_t x = 1; x < 5; ++x) expected.insert(expected.end(), 3, grey.at(5 - x, y, 0));
+  EXPECT_EQ(pixels_of(turned), expected);
+}
+
+TEST(ImageFolder, OnlyTheRegionShownIsDecoded) {
+  const TempFolder folder;
+  auto file = encode_jpeg(test_pixels(256, 64, 3), {.across = 2, .down = 2});
+  const Pixels whole = io::decode_all(file);
+  file.resize(file.size() / 2);
+  put_bytes(folder / "c/half.jpg", file);
+  const auto set = image_folder(folder.path());
+  Sample sample = set->get(0);
+  sample.image().crop({10, 5, 40, 30});
+  EXPECT_EQ(pixels_of(sample), io::cut(whole, 10, 5, 40, 30).bytes);
+  expect_error([&] { pixels_of(set->get(0)); }, {folder / "c/half.jpg", "truncated"});
+}
+
+TEST(ImageFolder, OtherFilesAreLeftOutOrReported) {
+  const TempFolder folder;
+  put_bytes(folder / "c/a.jpg", encode_jpeg(test_pixels(8, 9, 3)));
+  put_bytes(folder / "c/b.gif", io::bytes_of("GIF89a, not really"));
+  put_bytes(folder / "c/empty.jpg", {});
+  fs::create_symlink("nowhere", folder / "c/broken.jpg");
+  ASSERT_EQ(::mkfifo((folder / "c/pipe.jpg").c_str(), 0600), 0);
+  EXPECT_EQ(image_folder(folder.path())->size(), 1);
+  expect_error([&] { image_folder(folder.path(), {.skip_others = false}); },
+               {folder / "c/b.gif", "no JPEG or PNG", "skip_others"});
+}
+
+TEST(ImageFolder, FoldersThatAreNone) {
+  const TempFolder folder;
+  expect_error([&] { image_folder(folder / "missing"); }, {folder / "missing"});
+  expect_error([&] { image_folder(folder.path()); }, {folder.path(), "one per class"});
+  put_bytes(folder / "full/a.jpg", encode_jpeg(test_pixels(8, 9, 3)));
+  fs::create_directory(folder / "void");
+  expect_error([&] { image_folder(folder.path()); }, {folder / "void", "no JPEG or PNG"});
+  expect_error([&] { image_folder(folder / "full/a.jpg"); }, {"full/a.jpg"});
+}
+
+TEST(ImageFolder, UnreadableFolders) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
+  const TempFolder folder;
+  put_bytes(folder / "c/d/a.jpg", encode_jpeg(test_pixels(8, 9, 3)));
+  fs::permissions(folder / "c/d", fs::perms::none);
+  expect_error([&] { image_folder(folder.path()); }, {folder / "c/d", "permissions"});
+  fs::permissions(folder / "c/d", fs::perms::owner_all);
+}
+
+TEST(ImageFolder, PartsAreSubfolders) {
+  const TempFolder folder;
+  for (const char* name : {"train/a/1.jpg", "train/a/2.jpg", "val/a/1.jpg"})
+    put_bytes(folder / name, encode_jpeg(test_pixels(8, 9, 3)));
+  EXPECT_EQ(open("folder:" + folder.path(), Part::train)->size(), 2);
+  EXPECT_EQ(open("folder:" + folder.path(), Part::test)->size(), 1);
+}
+
+TEST(ImageFolder, LinksAreFollowedButNotInCircles) {
+  const TempFolder folder;
+  put_bytes(folder / "store/a.jpg", encode_jpeg(test_pixels(8, 9, 3)));
+  fs::create_directories(folder / "set/c");
+  fs::create_symlink(folder / "store", folder / "set/c/linked");
+  const auto set = image_folder(folder / "set");
+  EXPECT_EQ(sources_of(*set), (std::vector<std::string>{folder / "set/c/linked/a.jpg"}));
+  fs::create_symlink(folder / "set/c", folder / "store/back");
+  expect_error([&] { image_folder(folder / "set"); }, {"linked/back", "contains it"});
+}
+
+TEST(ImageFolder, FilesThatVanishOrChange) {
+  const TempFolder folder;
+  put_bytes(folder / "c/a.jpg", encode_jpeg(test_pixels(8, 9, 3)));
+  put_bytes(folder / "c/b.jpg", encode_jpeg(test_pixels(8, 9, 3)));
+  const auto set = image_folder(folder.path());
+  fs::remove(folder / "c/a.jpg");
+  io::put(folder / "c/b.jpg", "no longer an image");
+  expect_error([&] { set->get(0); }, {folder / "c/a.jpg", "check the path"});
+  expect_error([&] { set->get(1); }, {folder / "c/b.jpg", "neither a JPEG nor a PNG"});
+}
+
+TEST(ImageFile, OpensAsStored) {
+  const TempFolder folder;
+  const Pixels grey = test_pixels(6, 10, 1);
+  put_bytes(folder / "grey.png", encode_png(grey));
+  Image image = Image::open(folder / "grey.png");
+  EXPECT_EQ(image.channels(), 1);
+  EXPECT_EQ(image.pixels().to_vector<std::uint8_t>(), grey.bytes);
+  expect_error([&] { Image::open(folder / "none.png"); }, {folder / "none.png"});
+}
+
+}  // namespace
+}  // namespace facula::data
