@@ -24,7 +24,8 @@ class SpareSample {
  public:
   SpareSample() : sample_(std::move(spare())) {}
   ~SpareSample() {
-    sample_.clear();  // a thread must not keep what a data set owns
+    // A thread must not keep what a data set owns; names are what it can reuse.
+    for (Sample::Field& field : sample_.fields()) field.value = std::int64_t{0};
     spare() = std::move(sample_);
   }
   Sample& get() { return sample_; }

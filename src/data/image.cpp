@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "core/tensor_impl.h"
+#include "data/color.h"
 #include "data/pixel_kernels.h"
 #include "data/pixel_source.h"
 #include "data/resample.h"
@@ -302,10 +303,8 @@ Image& Image::convert(std::int64_t channels) {
     if (channels == 3) {
       for (int c = 0; c < 3; ++c) out[i * 3 + c] = memory_[i];
     } else {
-      // 0.299 R + 0.587 G + 0.114 B in 16-bit fixed point.
       const std::uint8_t* rgb = memory_ + i * 3;
-      out[i] = static_cast<std::uint8_t>(
-          (rgb[0] * 19595u + rgb[1] * 38470u + rgb[2] * 7471u + 0x8000u) >> 16);
+      out[i] = luma(rgb[0], rgb[1], rgb[2]);
     }
   }
   *this = Image(out, source_height_, source_width_, channels);
@@ -343,6 +342,12 @@ void Image::settle() {
   std::copy_n(scale_, kMaxChannels, settled.scale_);
   std::copy_n(shift_, kMaxChannels, settled.shift_);
   *this = std::move(settled);
+}
+
+Image& Image::keep() {
+  check_defined("keep");
+  if (memory_ != nullptr && !owner_.defined()) settle();
+  return *this;
 }
 
 Tensor Image::pixels() {

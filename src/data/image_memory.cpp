@@ -32,6 +32,7 @@ void ImageMemory::prefetch(std::int64_t index) const {
   constexpr std::int64_t kLine = 64, kMost = 64 * kLine;  // more than the next one would push out
   const std::int64_t bytes = height_ * width_ * channels_;
   const std::uint8_t* pixels = pixels_ + index * bytes;
+  __builtin_prefetch(labels_.data() + index);
   for (std::int64_t i = 0; i < std::min(bytes, kMost); i += kLine) __builtin_prefetch(pixels + i);
 }
 

@@ -16,6 +16,10 @@ class Loading : public Base {
   Sample get(std::int64_t index) const final {
     Sample sample;
     load(index, sample);
+    for (Sample::Field& field : sample.fields()) {
+      auto* image = std::get_if<Image>(&field.value);
+      if (image && image->defined()) image->keep();
+    }
     return sample;
   }
   void load(std::int64_t index, Sample& sample) const override = 0;

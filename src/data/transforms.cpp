@@ -6,6 +6,7 @@
 #include <facula/data/transforms.h>
 
 #include "base/check.h"
+#include "data/random_rect.h"
 
 namespace facula::data::transforms {
 namespace {
@@ -25,9 +26,6 @@ void check_range(const std::array<double, 2>& range, const char* what) {
                     range[0], range[1]);
 }
 
-/// Half to even, as torchvision rounds.
-std::int64_t rounded(double x) { return static_cast<std::int64_t>(std::nearbyint(x)); }
-
 /// Where a crop of `size` pixels in the middle of `length` begins.
 std::int64_t middle(std::int64_t length, std::int64_t size) {
   return size <= length ? rounded(static_cast<double>(length - size) / 2) : -((size - length) / 2);
@@ -44,18 +42,13 @@ Rect central(const Image& image, const std::array<double, 2>& ratio) {
   return {(image.height() - height) / 2, (image.width() - width) / 2, height, width};
 }
 
-/// A part of random area and shape; ten attempts, as torchvision makes.
+/// A part of random area and shape.
 Rect draw_part(const Image& image, const RandomResizedCropOptions& options, Random& random) {
-  const auto area = static_cast<double>(image.height() * image.width());
-  const double low = std::log(options.ratio[0]), high = std::log(options.ratio[1]);
-  for (int attempt = 0; attempt < 10; ++attempt) {
-    const double target = area * random.uniform(options.scale[0], options.scale[1]);
-    const double ratio = std::exp(random.uniform(low, high));
-    const std::int64_t width = rounded(std::sqrt(target * ratio));
-    const std::int64_t height = rounded(std::sqrt(target / ratio));
+  for (int attempt = 0; attempt < kDrawAttempts; ++attempt) {
+    const auto [width, height] =
+        DrawnSides(image.height() * image.width(), options.scale, options.ratio, random);
     if (width < 1 || height < 1 || width > image.width() || height > image.height()) continue;
-    const std::int64_t top = random.below(image.height() - height + 1);
-    return {top, random.below(image.width() - width + 1), height, width};
+    return draw_place(image.height(), image.width(), height, width, random);
   }
   return central(image, options.ratio);
 }

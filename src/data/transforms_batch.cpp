@@ -8,12 +8,10 @@
 #include <facula/data/transforms.h>
 
 #include "base/check.h"
+#include "data/random_rect.h"
 
 namespace facula::data::transforms {
 namespace {
-
-/// Half to even, as torchvision rounds.
-std::int64_t rounded(double x) { return static_cast<std::int64_t>(std::nearbyint(x)); }
 
 // --- RandomErasing -------------------------------------------------------------------------------
 
@@ -39,19 +37,13 @@ Tensor& numbers_of(Sample& sample) {
   fail<ValueError>("RandomErasing: none of the {} fields is an image or a tensor", sample.size());
 }
 
-/// An empty rectangle if none of ten attempts fits, as in torchvision.
+/// An empty rectangle if no attempt fits.
 Rect draw_hole(std::int64_t height, std::int64_t width, const RandomErasingOptions& options,
                Random& random) {
-  const auto area = static_cast<double>(height * width);
-  const double low = std::log(options.ratio[0]), high = std::log(options.ratio[1]);
-  for (int attempt = 0; attempt < 10; ++attempt) {
-    const double target = area * random.uniform(options.scale[0], options.scale[1]);
-    const double ratio = std::exp(random.uniform(low, high));
-    const std::int64_t rows = rounded(std::sqrt(target * ratio));
-    const std::int64_t columns = rounded(std::sqrt(target / ratio));
+  for (int attempt = 0; attempt < kDrawAttempts; ++attempt) {
+    const auto [rows, columns] = DrawnSides(height * width, options.scale, options.ratio, random);
     if (rows >= height || columns >= width) continue;
-    const std::int64_t top = random.below(height - rows + 1);
-    return {top, random.below(width - columns + 1), rows, columns};
+    return draw_place(height, width, rows, columns, random);
   }
   return {};
 }

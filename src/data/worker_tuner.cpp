@@ -8,10 +8,10 @@
 namespace facula::data {
 namespace {
 
-constexpr int kProbes = 3;                // batches made by the caller alone
-constexpr int kRounds = 3;                // of the comparison
-constexpr double kPlausible = 1.25;       // predictions up to this much above the best are measured
-constexpr double kSegmentSeconds = 0.02;  // of one candidate in one round, at least
+constexpr int kProbes = 3;           // batches made by the caller alone
+constexpr int kRounds = 3;           // of the comparison
+constexpr double kPlausible = 1.25;  // predictions up to this much above the best are measured
+constexpr double kSegmentSeconds = 0.002;  // of one candidate in one round, at least
 constexpr std::int64_t kMinSegment = 3, kMaxSegment = 256;  // batches
 constexpr std::size_t kWindow = 32;
 constexpr double kSlower = 1.3;  // than decided, in three windows on end

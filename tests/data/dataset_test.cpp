@@ -275,5 +275,11 @@ TEST(Dataset, RealSets) {
   EXPECT_EQ(label_of(things->get(0)), 3);
 }
 
+TEST(Dataset, SamplesOutliveTheSet) {
+  const Tensor images = arange(2 * 3 * 4 * 5).remainder(251).to(kUInt8).reshape({2, 3, 4, 5});
+  Sample sample = subset(from_tensors(images, zeros({2}, kInt64), 1), {1})->get(0);
+  EXPECT_TRUE(sample.tensor(0).eq(images[1]).all().item<bool>());
+}
+
 }  // namespace
 }  // namespace facula::data

@@ -29,8 +29,8 @@ class FACULA_API Dataset {
   /// Called by several threads at once. What it throws reaches whoever asks for the batch, with
   /// index and source of the sample.
   virtual Sample get(std::int64_t index) const = 0;
-  /// The same into a sample whose memory may be reused; sets whose samples cost less than an
-  /// allocation override it.
+  /// The same into a sample whose memory may be reused, for as long as the set is there: images may
+  /// refer to its pixels. Sets whose samples cost less than an allocation override it.
   virtual void load(std::int64_t index, Sample& sample) const { sample = get(index); }
   /// The sample will be asked for soon: sets whose samples lie somewhere slow may fetch them.
   virtual void prefetch(std::int64_t index) const;

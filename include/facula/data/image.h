@@ -34,8 +34,8 @@ class PixelSource;
 /// of a JPEG file only the part that the crop shows is decoded. The result is that of doing one
 /// thing after the other.
 ///
-/// Copies share the pixels. An image that a data set in memory hands out refers to the pixels of
-/// the set and is valid as long as the set is.
+/// Copies share the pixels. Inside a loader, an image of a data set in memory refers to the pixels
+/// of the set; keep() makes it independent.
 class FACULA_API Image {
  public:
   /// No image: defined() is false.
@@ -78,6 +78,8 @@ class FACULA_API Image {
   /// to_float() came before and `std` is not 0.
   Image& normalize(const double* mean, const double* std);
 
+  /// Copies pixels that the image only refers to, so that it may outlive who has them.
+  Image& keep();
   /// uint8 [H, W, C], contiguous: all that was noted, done. Nobody else shares the memory: what is
   /// written to the tensor, until the next call, changes this image and no other.
   Tensor pixels();
