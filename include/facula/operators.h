@@ -39,6 +39,12 @@ FACULA_COMPARISON_OPERATOR(!=, ne)
 inline Tensor operator-(const Tensor& a) { return neg(a); }
 inline Tensor operator-(Tensor&& a) { return neg(std::move(a)); }
 
+/// Of masks, element by element: (x > 0) & (x < 1). Throw DTypeError unless all operands are bool.
+FACULA_API Tensor operator&(const Tensor& a, const Tensor& b);
+FACULA_API Tensor operator|(const Tensor& a, const Tensor& b);
+FACULA_API Tensor operator^(const Tensor& a, const Tensor& b);
+FACULA_API Tensor operator~(const Tensor& a);
+
 #define FACULA_COMPOUND_ASSIGNMENT(symbol, method)                                               \
   inline const Tensor& operator symbol(const Tensor& a, const Tensor& b) { return a.method(b); } \
   inline const Tensor& operator symbol(const Tensor& a, Scalar b) { return a.method(b); }

@@ -65,6 +65,10 @@ class FloatPattern {
 
 }  // namespace
 
+/// What is composed before it is converted: whole small images, and little of the first-level
+/// cache.
+constexpr std::int64_t kStripBytes = 4096;
+
 /// Does what an image has noted.
 struct Image::Access {
   const Image& image;
@@ -72,7 +76,7 @@ struct Image::Access {
 
   /// What each thread needs to work on images; no memory is asked for once they have grown.
   struct Scratch {
-    std::vector<std::uint8_t> decoded, resized, row, mirrored;
+    std::vector<std::uint8_t> decoded, resized, strip;
     FloatPattern pattern;
   };
   static Scratch& buffers() {
@@ -124,38 +128,44 @@ struct Image::Access {
             {region.top - part.top, region.left - part.left, region.height, region.width}};
   }
 
-  /// Row `y` of the part, unturned: where it lies, or composed in the row buffer.
-  const std::uint8_t* row(const Base& base, std::int64_t y) const {
+  /// Row `y` of the part, of which all columns lie inside; null if it lies beside the source.
+  const std::uint8_t* row_in_place(const Base& base, std::int64_t y) const {
+    const std::int64_t source_y = inside(base.part.top + y, base.view.height, image.padding_);
+    if (source_y < 0) return nullptr;
+    return base.view.pixels + source_y * base.view.stride + base.part.left * base.view.channels;
+  }
+
+  /// Writes row `y` of the part to `out`, mirrored if the image is.
+  void compose(const Base& base, std::int64_t y, std::uint8_t* out) const {
     const auto& [view, part] = base;
     const std::int64_t channels = view.channels, width = part.width;
     const std::int64_t source_y = inside(part.top + y, view.height, image.padding_);
-    const std::uint8_t* line = view.pixels + source_y * view.stride;
-    if (source_y >= 0 && part.left >= 0 && part.left + width <= view.width) {
-      return line + part.left * channels;
-    }
-    std::uint8_t* out = scratch(buffers().row, width * channels);
     if (source_y < 0) {
       std::memset(out, image.fill_, static_cast<std::size_t>(width * channels));
-      return out;
+      return;
     }
+    const std::uint8_t* line = view.pixels + source_y * view.stride;
     // Columns [first, last) show the image, the others lie beside it.
     const std::int64_t first = std::clamp<std::int64_t>(-part.left, 0, width);
     const std::int64_t last = std::clamp<std::int64_t>(view.width - part.left, first, width);
-    if (last > first) {
-      std::memcpy(out + first * channels, line + (part.left + first) * channels,
+    const std::uint8_t* shown = line + (part.left + first) * channels;
+    if (image.mirrored_) {
+      kernels.mirror(shown, last - first, channels, out + (width - last) * channels);
+    } else if (last > first) {
+      std::memcpy(out + first * channels, shown,
                   static_cast<std::size_t>((last - first) * channels));
     }
     const auto fill = [&](std::int64_t from, std::int64_t to) {
       for (std::int64_t x = from; x < to; ++x) {
         const std::int64_t source_x = inside(part.left + x, view.width, image.padding_);
+        std::uint8_t* pixel = out + (image.mirrored_ ? width - 1 - x : x) * channels;
         for (std::int64_t c = 0; c < channels; ++c) {
-          out[x * channels + c] = source_x < 0 ? image.fill_ : line[source_x * channels + c];
+          pixel[c] = source_x < 0 ? image.fill_ : line[source_x * channels + c];
         }
       }
     };
     fill(0, first);
     fill(last, width);
-    return out;
   }
 
   void store(const std::uint8_t* from, std::int64_t count, std::uint8_t* to) const {
@@ -184,14 +194,22 @@ struct Image::Access {
       store(base.view.pixels + part.top * elements, part.height * elements, destination);
       return;
     }
-    std::uint8_t* turned = image.mirrored_ ? scratch(buffers().mirrored, elements) : nullptr;
-    for (std::int64_t y = 0; y < part.height; ++y) {
-      const std::uint8_t* pixels = row(base, image.upside_down_ ? part.height - 1 - y : y);
-      if (turned) {
-        kernels.mirror(pixels, part.width, image.channels_, turned);
-        pixels = turned;
+    // Several rows are composed before they are converted: loads that are wider than the stores
+    // just made would have to wait for them.
+    const bool in_place =
+        !image.mirrored_ && part.left >= 0 && part.left + part.width <= base.view.width;
+    const std::int64_t at_once =
+        in_place ? 1 : std::clamp<std::int64_t>(kStripBytes / elements, 1, part.height);
+    std::uint8_t* strip = scratch(buffers().strip, at_once * elements);
+    const auto line = [&](std::int64_t y) { return image.upside_down_ ? part.height - 1 - y : y; };
+    for (std::int64_t y = 0; y < part.height; y += at_once) {
+      const std::int64_t rows = std::min(at_once, part.height - y);
+      const std::uint8_t* pixels = in_place ? row_in_place(base, line(y)) : nullptr;
+      if (!pixels) {
+        for (std::int64_t i = 0; i < rows; ++i) compose(base, line(y + i), strip + i * elements);
+        pixels = strip;
       }
-      store(pixels, elements, destination + y * elements);
+      store(pixels, rows * elements, destination + y * elements);
     }
   }
 };

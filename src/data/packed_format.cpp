@@ -54,10 +54,22 @@ class IndexParser {
     }
     require(source_bytes == reader_.remaining(), "names of files that do not fill it");
     index.sources = text(source_bytes);
+    note_common_size(index);
     return index;
   }
 
  private:
+  static void note_common_size(PackedIndex& index) {
+    if (index.records.empty()) return;
+    const PackedRecord& first = index.records.front();
+    const bool equal = std::all_of(index.records.begin(), index.records.end(), [&](const auto& r) {
+      return r.height == first.height && r.width == first.width;
+    });
+    if (!equal) return;
+    index.info.height = first.height;
+    index.info.width = first.width;
+  }
+
   void require(bool holds, const char* what) const {
     check<IoError>(holds, "{}: the packed file's index has {}; it is damaged, make it again",
                    reader_.source(), what);

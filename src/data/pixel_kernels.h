@@ -34,8 +34,8 @@ struct BlendPixels {
   std::int64_t height, width, channels;
   /// Pixel x of a row is the sum of pixels first[x] ... first[x] + 2 * pairs - 1 with the weights
   /// from weights[x * pairs], divided by 2^kWeightBits, rounded to nearest and clamped to
-  /// 0 ... 255. Only the last tap may lie beyond the row. Both tables go on up to the next multiple
-  /// of kBlendGroup pixels.
+  /// 0 ... 255. Only the last tap may lie beyond the row. Both tables go on for kBlendGroup - 1
+  /// pixels.
   const std::int32_t* first;
   const WeightPair* weights;
   std::int64_t pairs;

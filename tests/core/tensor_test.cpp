@@ -147,6 +147,20 @@ TEST(Views, NonContiguousArithmetic) {
   expect_values(x.sum({0}), {3, 12});
 }
 
+TEST(Operators, CombineMasks) {
+  const Tensor x = arange(5);
+  const Tensor small = x < 3, odd = x.remainder(2) == 1;
+  expect_values(small & odd, {0, 1, 0, 0, 0});
+  expect_values(small | odd, {1, 1, 1, 1, 0});
+  expect_values(small ^ odd, {1, 0, 1, 1, 0});
+  expect_values(~small, {0, 0, 0, 1, 1});
+  EXPECT_EQ((small & odd[0]).sizes().vec(), Sizes{5});
+  EXPECT_ERROR(DTypeError, "operator&", x & small);
+  EXPECT_ERROR(DTypeError, "logical_or", small | x);
+  EXPECT_ERROR(DTypeError, "operator^", small ^ x);
+  EXPECT_ERROR(DTypeError, "operator~: an operand is int64[5]", ~x);
+}
+
 // --- Writing -------------------------------------------------------------------------------------
 
 TEST(Copy, BroadcastsAndConverts) {

@@ -1,15 +1,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <string>
 #include <vector>
 
-#include <facula/data/dataset.h>
+#include <facula/data/data_loader.h>
+#include <facula/data/transforms.h>
 #include <facula/error.h>
 
 #include "set_files.h"
 #include "tests/io/encode_image.h"
+#include "tests/io/shared_files.h"
 
 namespace facula::data {
 namespace {
@@ -157,6 +162,62 @@ TEST(ImageFolder, FilesThatVanishOrChange) {
   io::put(folder / "c/b.jpg", "no longer an image");
   expect_error([&] { set->get(0); }, {folder / "c/a.jpg", "check the path"});
   expect_error([&] { set->get(1); }, {folder / "c/b.jpg", "neither a JPEG nor a PNG"});
+}
+
+/// MiB that this process has had in memory at most.
+double peak_mib() {
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    double kib = 0;
+    if (word == "VmHWM:" && status >> kib) return kib / 1024;
+  }
+  return 0;
+}
+
+/// Puts files into a folder, whatever they are, as photographs of one class, and loads them all.
+/// Returns how many gave an image.
+std::int64_t load_hostile(const std::vector<std::map<std::string, io::Bytes>>& collections) {
+  const TempFolder folder;
+  for (const auto& files : collections) {
+    for (const auto& [name, bytes] : files) {
+      std::string flat = name;
+      std::ranges::replace(flat, '/', '_');
+      put_bytes(folder / "c" + "/" + flat + ".jpg", bytes);
+    }
+  }
+  const auto set = image_folder(folder.path());
+  std::int64_t good = 0;
+  for (std::int64_t i = 0; i < set->size(); ++i) {
+    try {
+      set->get(i).image().tensor();
+      ++good;
+    } catch (const IoError& error) {
+      EXPECT_NE(std::string(error.what()).find(set->source(i)), std::string::npos) << error.what();
+    }
+  }
+  const auto& info = set->info();
+  const DataLoader loader(set,
+                          {.batch_size = 16,
+                           .transform = transforms::by_name("imagenet-train", info.mean, info.std),
+                           .num_workers = 2,
+                           .skip_errors = true});
+  std::int64_t loaded = 0;
+  for (const Batch& batch : loader.epoch(0)) loaded += batch[0].size(0);
+  // A damaged end does no harm to a crop that does not reach it.
+  EXPECT_GE(loaded, good);
+  return good;
+}
+
+TEST(ImageFolder, HostileFilesAreLoadedOrNamed) {
+  using io::shared_data;
+  FACULA_REQUIRE_SHARED_DATA(tests, "images/jpeg-tests.tar.xz");
+  FACULA_REQUIRE_SHARED_DATA(adversarial, "adversarial/adversarial.tar.xz");
+  const std::vector collections = {io::shared_files(tests, ""),
+                                   io::shared_files(adversarial, "/jpeg/"),
+                                   io::shared_files(adversarial, "/zip-")};
+  const double before = peak_mib();
+  EXPECT_GE(load_hostile(collections), 100);
+  EXPECT_LT(peak_mib() - before, 400) << "MiB";
 }
 
 TEST(ImageFile, OpensAsStored) {

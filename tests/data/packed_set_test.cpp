@@ -58,6 +58,7 @@ TEST(Packed, GivesBackWhatWasPacked) {
   EXPECT_EQ(read->info().class_names, set.info().class_names);
   EXPECT_EQ(read->info().mean, set.info().mean);
   EXPECT_EQ(read->info().std, set.info().std);
+  EXPECT_EQ(read->info().height, 0) << "the images grow";
   ASSERT_EQ(read->size(), 5);
   for (std::int64_t i = 0; i < 5; ++i) {
     Sample expected = set.get(i), sample = read->get(i);
@@ -75,6 +76,8 @@ TEST(Packed, ManyImagesAndNone) {
   const TempFolder folder;
   pack(*counting_set(100), folder / "set.fpk");
   const auto read = packed(folder / "set.fpk");
+  EXPECT_EQ(read->info().height, read->get(0).image().height());
+  EXPECT_EQ(read->info().width, read->get(0).image().width());
   ASSERT_EQ(read->size(), 100);
   Sample sample;
   for (std::int64_t i = 0; i < 100; ++i) {
