@@ -39,6 +39,10 @@ struct TrainOptions {
 
 struct EvalOptions {
   std::string model, weights, data;
+  /// What the weights' names begin with, and the numbers that images were normalized with; the data
+  /// set's own if empty.
+  std::string key_prefix;
+  std::vector<double> mean, std;
   std::int64_t batch = 256;
   int threads = 0;
   int workers = -1;
@@ -73,6 +77,25 @@ struct InfoOptions {
   bool json = false;
 };
 
+struct InspectOptions {
+  std::string file;
+  bool json = false;
+};
+
+struct ConvertOptions {
+  std::string from, to;
+};
+
+struct DiffOptions {
+  std::string a, b;
+  bool json = false;
+};
+
+struct HubDownloadOptions {
+  std::string source, sha256;
+  std::int64_t timeout = 30;
+};
+
 // Each returns the program's exit status. With `json`, standard output gets
 // exactly one line and standard error the rest.
 int run_train(const TrainOptions& options);
@@ -81,6 +104,12 @@ int run_bench(const BenchOptions& options);
 int run_info(const InfoOptions& options);
 int run_data_bench(const DataBenchOptions& options);
 int run_data_pack(const DataPackOptions& options);
+int run_inspect(const InspectOptions& options);
+int run_convert(const ConvertOptions& options);
+/// As diff(1): 0 if the weights are equal, 1 if they differ, 2 for trouble.
+int run_diff(const DiffOptions& options);
+int run_hub_list();
+int run_hub_download(const HubDownloadOptions& options);
 
 /// Opens KIND:PATH; an unknown kind is a UsageError.
 data::ImageDatasetPtr open_data(const std::string& kind_and_path, data::Part part);

@@ -125,7 +125,14 @@ void add_train(CLI::App& app, TrainOptions& options, std::function<int()>& run) 
 void add_eval(CLI::App& app, EvalOptions& options, std::function<int()>& run) {
   auto& command = *app.add_subcommand("eval", "Measure trained weights on the test set");
   command.add_option("--model", options.model)->required()->check(one_of(model_names(), "model"));
-  command.add_option("--weights", options.weights, "a safetensors file")->required();
+  command.add_option("--weights", options.weights, "a file of safetensors or torch.save")
+      ->required();
+  command.add_option("--key-prefix", options.key_prefix,
+                     "what the names in the file begin with; others are left out");
+  command.add_option("--mean", options.mean, "of each channel, instead of the data set's")
+      ->delimiter(',');
+  command.add_option("--std", options.std, "of each channel, instead of the data set's")
+      ->delimiter(',');
   command.add_option("--data", options.data, "KIND:FOLDER; kinds: " + joined(data::kinds()))
       ->required();
   command.add_option("--batch", options.batch)->check(at_least(1));
@@ -193,6 +200,50 @@ void add_data(CLI::App& app, DataBenchOptions& bench, DataPackOptions& pack,
   convert.callback([&] { run = [&] { return run_data_pack(pack); }; });
 }
 
+void add_inspect(CLI::App& app, InspectOptions& options, std::function<int()>& run) {
+  auto& command = *app.add_subcommand(
+      "inspect", "Show what a file of weights holds and whether it is valid, without loading it");
+  command.add_option("FILE", options.file, "safetensors, torch.save, TorchScript, npz, npy, ...")
+      ->required();
+  command.add_flag("--json", options.json, "one line of JSON on stdout");
+  command.callback([&] { run = [&] { return run_inspect(options); }; });
+}
+
+void add_convert(CLI::App& app, ConvertOptions& options, std::function<int()>& run) {
+  auto& command = *app.add_subcommand("convert", "Write the weights of a file in another format");
+  command.add_option("IN", options.from, "a file of weights of any known format")->required();
+  command
+      .add_option("OUT", options.to, "its name says the format: .safetensors, .pth, .pt or .npz")
+      ->required();
+  command.callback([&] { run = [&] { return run_convert(options); }; });
+}
+
+void add_diff(CLI::App& app, DiffOptions& options, std::function<int()>& run) {
+  auto& command = *app.add_subcommand(
+      "diff", "Compare the weights of two files; status 0: equal bits, 1: different, 2: trouble");
+  command.add_option("A", options.a)->required();
+  command.add_option("B", options.b)->required();
+  command.add_flag("--json", options.json, "one line of JSON on stdout");
+  command.callback([&] { run = [&] { return run_diff(options); }; });
+}
+
+void add_hub(CLI::App& app, HubDownloadOptions& options, std::function<int()>& run) {
+  auto& hub = *app.add_subcommand("hub", "Models by name, and downloads of their weights");
+  hub.require_subcommand(1);
+  auto& list = *hub.add_subcommand("list", "Show the models and the folder of downloaded files");
+  list.callback([&] { run = run_hub_list; });
+  auto& download = *hub.add_subcommand(
+      "download", "Print the local path of a file, which is downloaded if the cache lacks it");
+  download.add_option("SOURCE", options.source, "http:// or https:// address, or a path")
+      ->required();
+  download.add_option("--sha256", options.sha256, "what the file must have, 8 digits or more");
+  download
+      .add_option("--timeout", options.timeout,
+                  "seconds without a connection or a byte until an attempt is given up")
+      ->check(at_least(1));
+  download.callback([&] { run = [&] { return run_hub_download(options); }; });
+}
+
 /// Prints an error as one line, however many its message has.
 int report(const std::string& message, int status) {
   std::string line;
@@ -217,12 +268,20 @@ int run_program(int argc, char** argv) {
   InfoOptions info;
   DataBenchOptions data_bench;
   DataPackOptions data_pack;
+  InspectOptions inspect;
+  ConvertOptions convert;
+  DiffOptions diff;
+  HubDownloadOptions hub_download;
   std::function<int()> run;
   add_train(app, train, run);
   add_eval(app, eval, run);
   add_bench(app, bench, run);
   add_info(app, info, run);
   add_data(app, data_bench, data_pack, run);
+  add_inspect(app, inspect, run);
+  add_convert(app, convert, run);
+  add_diff(app, diff, run);
+  add_hub(app, hub_download, run);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {
@@ -230,7 +289,10 @@ int run_program(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return report(std::string(error.what()) + " (see facula --help)", 2);
   }
-  if (!run) return report("no command given; choose train, eval, bench, data or info", 2);
+  if (!run)
+    return report(
+        "no command given; choose train, eval, bench, data, inspect, convert, diff, hub or info",
+        2);
   return run();
 }
 

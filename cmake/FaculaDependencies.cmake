@@ -21,8 +21,15 @@ set_target_properties(facula_dnnl PROPERTIES
   IMPORTED_LOCATION ${FACULA_DNNL_LIBRARY}
   INTERFACE_INCLUDE_DIRECTORIES ${FACULA_DNNL_INCLUDE_DIR})
 
+find_path(FACULA_NETTLE_INCLUDE_DIR nettle/sha2.h REQUIRED)
+find_library(FACULA_NETTLE_LIBRARY nettle REQUIRED)
+add_library(facula_nettle UNKNOWN IMPORTED)
+set_target_properties(facula_nettle PROPERTIES
+  IMPORTED_LOCATION ${FACULA_NETTLE_LIBRARY}
+  INTERFACE_INCLUDE_DIRECTORIES ${FACULA_NETTLE_INCLUDE_DIR})
+
 add_library(facula_dependencies INTERFACE)
 target_link_libraries(facula_dependencies INTERFACE
   fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json ZLIB::ZLIB LibLZMA::LibLZMA
-  JPEG::JPEG PNG::PNG
+  JPEG::JPEG PNG::PNG facula_nettle
   facula_dnnl OpenMP::OpenMP_CXX Threads::Threads ${CMAKE_DL_LIBS})

@@ -97,6 +97,45 @@ class FACULA_API ResNet : public nn::Module {
 FACULA_API ResNet resnet18(ResNetOptions options = {}, nn::Place place = {});
 FACULA_API ResNet resnet34(ResNetOptions options = {}, nn::Place place = {});
 
+/// Two 3x3 convolutions beside a shortcut without parameters: where the shapes differ, every second
+/// pixel of every second row, with channels of zeros before and behind (option A of He et al.).
+class FACULA_API CifarBlock : public nn::Module {
+ public:
+  explicit CifarBlock(std::int64_t in, std::int64_t out, std::int64_t stride, nn::Place place = {});
+  Tensor forward(const Tensor& input) const override;
+
+  nn::Conv2d conv1;
+  nn::BatchNorm2d bn1;
+  nn::Conv2d conv2;
+  nn::BatchNorm2d bn2;
+
+ private:
+  std::int64_t stride_, padding_;
+};
+
+/// The residual networks for CIFAR of He et al. (2016), section 4.2: three stages with 16, 32 and
+/// 64 channels, [N, 3, 32, 32] -> [N, num_classes]. Parameters are named as in
+/// https://github.com/akamaster/pytorch_resnet_cifar10.
+class FACULA_API CifarResNet : public nn::Module {
+ public:
+  /// `blocks` in each stage: 6 * blocks + 2 layers.
+  explicit CifarResNet(int blocks, ModelOptions options = {}, nn::Place place = {});
+  Tensor forward(const Tensor& images) const override;
+
+  nn::Conv2d conv1{*this, "conv1", {.in = 3, .out = 16, .kernel = 3, .padding = 1, .bias = false}};
+  nn::BatchNorm2d bn1{*this, "bn1", {.features = 16}};
+  nn::Sequential layer1{*this, "layer1"};
+  nn::Sequential layer2{*this, "layer2"};
+  nn::Sequential layer3{*this, "layer3"};
+  nn::Linear linear;
+};
+
+FACULA_API CifarResNet resnet20(ModelOptions options = {}, nn::Place place = {});
+FACULA_API CifarResNet resnet32(ModelOptions options = {}, nn::Place place = {});
+FACULA_API CifarResNet resnet44(ModelOptions options = {}, nn::Place place = {});
+FACULA_API CifarResNet resnet56(ModelOptions options = {}, nn::Place place = {});
+FACULA_API CifarResNet resnet110(ModelOptions options = {}, nn::Place place = {});
+
 struct VggOptions {
   std::int64_t num_classes = 1000;
   /// Batch norm after every convolution.

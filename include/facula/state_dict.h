@@ -14,8 +14,8 @@ namespace facula {
 
 class StateValue;
 
-/// An ordered tree. Inner nodes are StateDicts; leaves are tensors, numbers, strings and bytes. A
-/// dotted name is a path: "layer1.0.weight" is the entry "weight" of "0" of "layer1".
+/// An ordered tree. Inner nodes are StateDicts; leaves are tensors, numbers, strings, bytes and
+/// None. A dotted name is a path: "layer1.0.weight" is the entry "weight" of "0" of "layer1".
 ///
 /// Copying copies the tree and shares the tensors.
 class FACULA_API StateDict {
@@ -31,7 +31,8 @@ class FACULA_API StateDict {
   ~StateDict();
 
   /// Adds an entry at the end, or replaces the one of this name; trees on the way are made. Throws
-  /// ValueError for an empty part of the name, or where a leaf stands in the way.
+  /// ValueError for an empty part of the name, for more than 64 parts, or where a leaf stands in
+  /// the way.
   void set(std::string_view name, StateValue value);
   /// The entry `name`. Throws ValueError, naming the entries there are, if it is missing.
   const StateValue& at(std::string_view name) const;
@@ -55,7 +56,12 @@ class FACULA_API StateDict {
   std::vector<Leaf> flat() const;
 
  private:
+  std::size_t position_of(std::string_view key) const;
+  StateValue& append(std::string_view key, StateValue value);
+
   std::vector<std::pair<std::string, StateValue>> entries_;
+  /// Where entries stand, by hash with open addressing: position + 1, or 0. Empty for few entries.
+  std::vector<std::uint32_t> index_;
 };
 
 using Bytes = std::vector<std::uint8_t>;
@@ -72,9 +78,10 @@ class FACULA_API StateValue {
   StateValue(Bytes value) : value_(std::move(value)) {}
   StateValue(Tensor value) : value_(std::move(value)) {}
   StateValue(StateDict value) : value_(std::move(value)) {}
+  StateValue(NoneType value) : value_(value) {}
 
-  /// Null unless the value is a T: bool, std::int64_t, double, std::string, Bytes, Tensor or
-  /// StateDict.
+  /// Null unless the value is a T: bool, std::int64_t, double, std::string, Bytes, Tensor,
+  /// StateDict or NoneType.
   template <class T>
   const T* get_if() const {
     return std::get_if<T>(&value_);
@@ -87,7 +94,7 @@ class FACULA_API StateValue {
   const char* kind_name() const;
 
  private:
-  std::variant<bool, std::int64_t, double, std::string, Bytes, Tensor, StateDict> value_;
+  std::variant<bool, std::int64_t, double, std::string, Bytes, Tensor, StateDict, NoneType> value_;
 };
 
 }  // namespace facula

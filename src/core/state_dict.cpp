@@ -1,9 +1,18 @@
 #include <facula/state_dict.h>
 
+#include <bit>
+#include <functional>
+
 #include "base/check.h"
 
 namespace facula {
 namespace {
+
+/// Deeper trees serve nobody, and walks of a tree recurse.
+constexpr std::size_t kMaxParts = 64;
+/// So many entries are found faster one after the other than by hash.
+constexpr std::size_t kFewEntries = 16;
+constexpr std::size_t kNowhere = static_cast<std::size_t>(-1);
 
 /// Cuts the first part off a dotted name.
 std::string_view next_part(std::string_view& rest, std::string_view whole) {
@@ -14,14 +23,6 @@ std::string_view next_part(std::string_view& rest, std::string_view whole) {
   check<ValueError>(dot == std::string_view::npos || !rest.empty(),
                     "state dict: the name \"{}\" has an empty part", whole);
   return part;
-}
-
-template <class Entries>
-auto* find_entry(Entries& entries, std::string_view part) {
-  for (auto& entry : entries) {
-    if (entry.first == part) return &entry.second;
-  }
-  return static_cast<decltype(&entries.front().second)>(nullptr);
 }
 
 template <class T>
@@ -56,21 +57,57 @@ StateDict::~StateDict() = default;
 
 bool StateDict::empty() const { return entries_.empty(); }
 
+std::size_t StateDict::position_of(std::string_view key) const {
+  if (index_.empty()) {
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      if (entries_[i].first == key) return i;
+    }
+    return kNowhere;
+  }
+  const std::size_t mask = index_.size() - 1;
+  for (std::size_t slot = std::hash<std::string_view>()(key) & mask; index_[slot] != 0;
+       slot = (slot + 1) & mask) {
+    const std::size_t position = index_[slot] - 1;
+    if (entries_[position].first == key) return position;
+  }
+  return kNowhere;
+}
+
+StateValue& StateDict::append(std::string_view key, StateValue value) {
+  entries_.emplace_back(key, std::move(value));
+  if (entries_.size() <= kFewEntries) return entries_.back().second;
+  std::size_t first = entries_.size() - 1;  // the first entry that the index lacks
+  if (2 * entries_.size() > index_.size()) {
+    index_.assign(4 * std::bit_ceil(entries_.size()), 0);
+    first = 0;
+  }
+  const std::size_t mask = index_.size() - 1;
+  for (std::size_t i = first; i < entries_.size(); ++i) {
+    std::size_t slot = std::hash<std::string>()(entries_[i].first) & mask;
+    while (index_[slot] != 0) slot = (slot + 1) & mask;
+    index_[slot] = static_cast<std::uint32_t>(i + 1);
+  }
+  return entries_.back().second;
+}
+
 void StateDict::set(std::string_view name, StateValue value) {
   std::string_view rest = name;
   StateDict* level = this;
-  while (true) {
+  for (std::size_t depth = 1;; ++depth) {
     const std::string_view part = next_part(rest, name);
-    StateValue* existing = find_entry(level->entries_, part);
+    check<ValueError>(depth <= kMaxParts, "state dict: a name has more than {} parts: \"{}...\"",
+                      kMaxParts, name.substr(0, 100));
+    const std::size_t position = level->position_of(part);
+    StateValue* existing = position == kNowhere ? nullptr : &level->entries_[position].second;
     if (rest.empty()) {
       if (existing) {
         *existing = std::move(value);
       } else {
-        level->entries_.emplace_back(part, std::move(value));
+        level->append(part, std::move(value));
       }
       return;
     }
-    if (!existing) existing = &level->entries_.emplace_back(part, StateDict()).second;
+    if (!existing) existing = &level->append(part, StateDict());
     level = existing->get_if<StateDict>();
     check<ValueError>(level != nullptr, "state dict: cannot set \"{}\": \"{}\" is {}, not a tree",
                       name, part, existing->kind_name());
@@ -81,9 +118,11 @@ const StateValue* StateDict::find(std::string_view name) const {
   std::string_view rest = name;
   const StateDict* level = this;
   while (level) {
-    const StateValue* value = find_entry(level->entries_, next_part(rest, name));
-    if (!value || rest.empty()) return value;
-    level = value->get_if<StateDict>();
+    const std::size_t position = level->position_of(next_part(rest, name));
+    if (position == kNowhere) return nullptr;
+    const StateValue& value = level->entries_[position].second;
+    if (rest.empty()) return &value;
+    level = value.get_if<StateDict>();
   }
   return nullptr;
 }
@@ -131,7 +170,7 @@ std::vector<StateDict::Leaf> StateDict::flat() const {
 
 const char* StateValue::kind_name() const {
   static constexpr const char* kNames[] = {"a boolean", "an integer", "a number", "a string",
-                                           "bytes",     "a tensor",   "a tree"};
+                                           "bytes",     "a tensor",   "a tree",   "None"};
   return kNames[value_.index()];
 }
 

@@ -72,4 +72,23 @@ class BoundedReader {
   size_t offset_ = 0;
 };
 
+/// What a parser may still allocate for things whose number a few bytes of a file can raise.
+class MemoryBudget {
+ public:
+  MemoryBudget(uint64_t bytes, std::string source) : left_(bytes), source_(std::move(source)) {}
+
+  /// Throws IoError if that is too much. Called before the memory is allocated.
+  void charge(uint64_t bytes) {
+    check<IoError>(bytes <= left_,
+                   "{}: its content would take far more memory than its size justifies; the file "
+                   "is damaged or malicious, refuse it",
+                   source_);
+    left_ -= bytes;
+  }
+
+ private:
+  uint64_t left_;
+  std::string source_;
+};
+
 }  // namespace facula::io

@@ -96,14 +96,17 @@ void write_all(int descriptor, std::span<const uint8_t> bytes, const std::string
   }
 }
 
-MappedFile::MappedFile(std::string path) : path_(std::move(path)) {
+MappedFile::MappedFile(std::string path, Mapping mapping) : path_(std::move(path)) {
   const FileDescriptor file = open_for_reading(path_);
   const struct stat status = status_of(file, path_);
   check<IoError>(S_ISREG(status.st_mode),
                  "cannot map '{}': not a regular file; give the path of a file on disk", path_);
   const auto size = static_cast<size_t>(status.st_size);
   if (size == 0) return;  // mmap refuses empty mappings.
-  void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
+  const bool writable = mapping == Mapping::copy_on_write;
+  // Pages that will be written need memory, the others do not: reserve none in advance.
+  void* address = ::mmap(nullptr, size, PROT_READ | (writable ? PROT_WRITE : 0),
+                         MAP_PRIVATE | (writable ? MAP_NORESERVE : 0), file.get(), 0);
   if (address == MAP_FAILED) fail_system("map", path_, errno);
   bytes_ = {static_cast<const uint8_t*>(address), size};
 }

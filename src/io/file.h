@@ -36,14 +36,18 @@ FileDescriptor open_for_reading(const std::string& path);
 /// interrupts it. `path` only names the file in the IoError of a failure.
 void write_all(int descriptor, std::span<const uint8_t> bytes, const std::string& path);
 
-/// A regular file mapped read-only into memory. Pages are loaded when first touched, so mapping a
-/// large file costs neither time nor memory. The file must not shrink while it is mapped: the
-/// system answers access beyond its new end with SIGBUS. Files replaced by AtomicFile are safe,
-/// because the mapping keeps the old file alive.
+/// Whether the memory of a mapping may be written. What is written stays in this process: such a
+/// page is copied first, and the file does not change.
+enum class Mapping { read_only, copy_on_write };
+
+/// A regular file mapped into memory. Pages are loaded when first touched, so mapping a large file
+/// costs neither time nor memory. The file must not shrink while it is mapped: the system answers
+/// access beyond its new end with SIGBUS. Files replaced by AtomicFile are safe, because the
+/// mapping keeps the old file alive.
 class MappedFile {
  public:
   /// Throws IoError if `path` is missing, unreadable or not a regular file.
-  explicit MappedFile(std::string path);
+  explicit MappedFile(std::string path, Mapping mapping = Mapping::read_only);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;

@@ -160,6 +160,15 @@ constexpr KnownDType kDTypes[] = {
     {"b1", kBool},    {"f2", kFloat16}, {"i1", kInt8},  {"i2", kInt16},
 };
 
+struct LackingDType {
+  std::string_view name;
+  uint64_t size;
+};
+
+/// Numbers of NumPy's that Facula lacks; f16 is the long double of x86.
+constexpr LackingDType kLackingDTypes[] = {{"u2", 2},   {"u4", 4},   {"u8", 8},  {"c8", 8},
+                                           {"c16", 16}, {"f16", 16}, {"c32", 32}};
+
 /// A file's text, made safe and short for messages.
 std::string quoted(std::string_view text) {
   constexpr size_t kLongest = 40;
@@ -168,8 +177,9 @@ std::string quoted(std::string_view text) {
   return "'" + safe + (text.size() > kLongest ? "...'" : "'");
 }
 
-DType parse_dtype(const std::string& descr, const std::string& source) {
-  const std::string_view text = descr;
+/// Sets what the header's text says about elements.
+void parse_dtype(NpyFile& file, const std::string& source) {
+  const std::string_view text = file.dtype;
   const char order = text.empty() ? '\0' : text[0];
   const auto name = text.substr(std::min<size_t>(1, text.size()));
   check<IoError>(
@@ -178,39 +188,39 @@ DType parse_dtype(const std::string& descr, const std::string& source) {
       "of numbers instead",
       source);
   const auto* known = std::ranges::find(kDTypes, name, &KnownDType::name);
-  check<IoError>(
-      known != std::end(kDTypes) && std::string_view("<>=|").find(order) != text.npos,
-      "{}: an array of dtype {}, expected numbers of a dtype that Facula has; convert it "
-      "with astype(), for instance to '<i4' or '<f4'",
-      source, quoted(descr));
-  check<IoError>(order != '>' || size_of(known->dtype) == 1,
-                 "{}: a big-endian array of dtype {}; convert it with astype('<{}')", source,
-                 quoted(descr), name);
-  return known->dtype;
+  const auto* lacking = std::ranges::find(kLackingDTypes, name, &LackingDType::name);
+  const bool found = known != std::end(kDTypes) || lacking != std::end(kLackingDTypes);
+  check<IoError>(found && std::string_view("<>=|").find(order) != text.npos,
+                 "{}: an array of dtype {}, expected numbers; convert it with astype(), for "
+                 "instance to '<i4' or '<f4'",
+                 source, quoted(file.dtype));
+  if (known != std::end(kDTypes)) file.facula_dtype = known->dtype;
+  file.item_size = file.facula_dtype ? size_of(*file.facula_dtype) : lacking->size;
+  file.big_endian = order == '>' && file.item_size > 1;
 }
 
-/// Strides, and the bytes that all elements take; nothing if that overflows. Empty dimensions count
-/// as ones, because strides are computed from the others all the same.
-std::optional<uint64_t> lay_out(NpyArray& array, bool fortran_order) {
-  const size_t rank = array.shape.size();
-  array.strides.resize(rank);
+/// Strides in elements, and the bytes that all elements take; nothing if that overflows. Empty
+/// dimensions count as ones, because strides are computed from the others all the same.
+std::optional<uint64_t> lay_out(const NpyFile& file, std::vector<int64_t>& strides) {
+  const size_t rank = file.shape.size();
+  strides.resize(rank);
   int64_t step = 1, bytes = 0;
   bool empty = false;
   for (size_t k = 0; k < rank; ++k) {
-    const size_t d = fortran_order ? k : rank - 1 - k;
-    array.strides[d] = step;
-    empty |= array.shape[d] == 0;
-    if (__builtin_mul_overflow(step, std::max<int64_t>(array.shape[d], 1), &step))
+    const size_t d = file.fortran_order ? k : rank - 1 - k;
+    strides[d] = step;
+    empty |= file.shape[d] == 0;
+    if (__builtin_mul_overflow(step, std::max<int64_t>(file.shape[d], 1), &step))
       return std::nullopt;
   }
-  if (__builtin_mul_overflow(step, static_cast<int64_t>(size_of(array.dtype)), &bytes))
+  if (__builtin_mul_overflow(step, static_cast<int64_t>(file.item_size), &bytes))
     return std::nullopt;
   return empty ? 0 : static_cast<uint64_t>(bytes);
 }
 
 }  // namespace
 
-NpyArray parse_npy(std::span<const uint8_t> file, const std::string& source) {
+NpyFile read_npy(std::span<const uint8_t> file, const std::string& source) {
   BoundedReader reader(file, source);
   const auto magic = reader.take(kMagic.size(), "the npy magic string");
   check<IoError>(std::ranges::equal(magic, kMagic,
@@ -224,19 +234,38 @@ NpyArray parse_npy(std::span<const uint8_t> file, const std::string& source) {
   const uint64_t length = major == 1 ? uint64_t{reader.u16_le("the length of the npy header")}
                                      : uint64_t{reader.u32_le("the length of the npy header")};
   const auto text = reader.take(length, "the npy header");
-  const Header header =
+  Header header =
       HeaderParser({reinterpret_cast<const char*>(text.data()), text.size()}, source).parse();
 
-  NpyArray array;
-  array.dtype = parse_dtype(header.descr, source);
-  array.shape = header.shape;
-  const auto bytes = lay_out(array, header.fortran_order);
+  NpyFile array;
+  array.dtype = std::move(header.descr);
+  array.fortran_order = header.fortran_order;
+  array.shape = std::move(header.shape);
+  parse_dtype(array, source);
+  std::vector<int64_t> strides;
+  const auto bytes = lay_out(array, strides);
   check<IoError>(
       bytes == reader.remaining(),
-      "{}: {} elements of shape [{}] do not match the {} bytes that follow the npy header; "
-      "the file is truncated, damaged or holds several arrays",
-      source, name_of(array.dtype), fmt::join(array.shape, ", "), reader.remaining());
+      "{}: elements of dtype {} and shape [{}] do not match the {} bytes that follow the npy "
+      "header; the file is truncated, damaged or holds several arrays",
+      source, quoted(array.dtype), fmt::join(array.shape, ", "), reader.remaining());
   array.data = reader.take(*bytes, "npy data");
+  return array;
+}
+
+NpyArray parse_npy(std::span<const uint8_t> bytes, const std::string& source) {
+  NpyFile file = read_npy(bytes, source);
+  check<IoError>(file.facula_dtype.has_value(),
+                 "{}: an array of dtype {}, expected numbers of a dtype that Facula has; convert "
+                 "it with astype(), for instance to '<i4' or '<f4'",
+                 source, quoted(file.dtype));
+  check<IoError>(!file.big_endian,
+                 "{}: a big-endian array of dtype {}; convert it with "
+                 "astype('<{}')",
+                 source, quoted(file.dtype), file.dtype.substr(1));
+  NpyArray array{.dtype = *file.facula_dtype, .shape = {}, .strides = {}, .data = file.data};
+  lay_out(file, array.strides);
+  array.shape = std::move(file.shape);
   return array;
 }
 

@@ -126,7 +126,8 @@ std::string format_prefix(const SafetensorsHeader& header) {
 
 }  // namespace
 
-SafetensorsReader::SafetensorsReader(const std::string& path) : file_(path) {
+SafetensorsReader::SafetensorsReader(const std::string& path, Mapping mapping)
+    : file_(std::in_place, path, mapping) {
   parse(file_->bytes(), path);
 }
 

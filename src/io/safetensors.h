@@ -5,12 +5,14 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <facula/dtype.h>
+#include <facula/safetensors.h>
 
 #include "io/file.h"
 
@@ -25,7 +27,7 @@ struct SafetensorsEntry {
   std::span<const uint8_t> data;
 };
 
-using SafetensorsMetadata = std::map<std::string, std::string>;
+using facula::SafetensorsMetadata;
 
 /// Reads a file. The constructors validate it completely - a valid JSON header of at most 100 MB
 /// without repeated or unknown keys, known dtypes, sizes that match the shapes, data without holes,
@@ -34,7 +36,7 @@ using SafetensorsMetadata = std::map<std::string, std::string>;
 class SafetensorsReader {
  public:
   /// Maps `path`. The entries' data is valid as long as this object.
-  explicit SafetensorsReader(const std::string& path);
+  explicit SafetensorsReader(const std::string& path, Mapping mapping = Mapping::read_only);
   /// Reads bytes owned by the caller, which must outlive the entries. `source` names them in
   /// messages.
   SafetensorsReader(std::span<const uint8_t> file, const std::string& source);
@@ -53,6 +55,10 @@ class SafetensorsReader {
   std::vector<size_t> by_name_;  // Indices into entries_, sorted by name.
   SafetensorsMetadata metadata_;
 };
+
+/// The format's name of each DType.
+inline constexpr std::string_view kSafetensorsDTypes[kDTypeCount] = {
+    "F32", "F64", "I32", "I64", "U8", "BOOL", "F16", "BF16", "I8", "I16"};
 
 /// Writes a file atomically (see AtomicFile). Tensors are placed by element size, largest first,
 /// then by name, so that each is aligned to its element size and equal content gives equal files.

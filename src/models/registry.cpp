@@ -30,6 +30,16 @@ const std::vector<Entry>& entries() {
        [](std::int64_t classes) {
          return nn::AnyModule(resnet34({.num_classes = classes, .cifar_stem = true}));
        }},
+      {{"resnet20", "ResNet-20 for CIFAR, shortcuts without parameters", 3, 32, 32, 10},
+       [](std::int64_t classes) { return nn::AnyModule(resnet20({.num_classes = classes})); }},
+      {{"resnet32", "ResNet-32 for CIFAR, shortcuts without parameters", 3, 32, 32, 10},
+       [](std::int64_t classes) { return nn::AnyModule(resnet32({.num_classes = classes})); }},
+      {{"resnet44", "ResNet-44 for CIFAR, shortcuts without parameters", 3, 32, 32, 10},
+       [](std::int64_t classes) { return nn::AnyModule(resnet44({.num_classes = classes})); }},
+      {{"resnet56", "ResNet-56 for CIFAR, shortcuts without parameters", 3, 32, 32, 10},
+       [](std::int64_t classes) { return nn::AnyModule(resnet56({.num_classes = classes})); }},
+      {{"resnet110", "ResNet-110 for CIFAR, shortcuts without parameters", 3, 32, 32, 10},
+       [](std::int64_t classes) { return nn::AnyModule(resnet110({.num_classes = classes})); }},
       {{"vgg11-cifar", "VGG-11, 1 linear layer", 3, 32, 32, 10},
        [](std::int64_t classes) {
          return nn::AnyModule(vgg11({.num_classes = classes, .cifar_classifier = true}));

@@ -8,6 +8,7 @@
 #include <typeinfo>
 
 #include <facula/autograd.h>
+#include <facula/torch_file.h>
 
 #include "base/check.h"
 #include "core/tensor_impl.h"
@@ -382,6 +383,36 @@ std::string joined(const std::vector<std::string>& names) {
   return text;
 }
 
+/// Whether `name`, which the state lacks, counts the batches of a batch norm that is there: such a
+/// state is from before PyTorch 1.0.
+bool is_old_batch_norm(const std::string& name, const StateDict& state) {
+  constexpr std::string_view kCount = "num_batches_tracked";
+  if (!name.ends_with(kCount)) return false;
+  return state.contains(name.substr(0, name.size() - kCount.size()) + "running_mean");
+}
+
+/// The entries whose names begin with `prefix`, without it.
+StateDict without_prefix(const StateDict& state, const std::string& prefix) {
+  StateDict stripped;
+  for (const auto& [name, value] : state.flat()) {
+    if (name.size() > prefix.size() && name.starts_with(prefix)) {
+      stripped.set(std::string_view(name).substr(prefix.size()), *value);
+    }
+  }
+  return stripped;
+}
+
+/// The first few names, to see what prefix they have.
+std::string examples(const StateDict& state) {
+  constexpr std::size_t kShown = 3;
+  std::vector<std::string> names;
+  for (const auto& [name, value] : state.flat()) {
+    names.push_back(name);
+    if (names.size() == kShown) return joined(names) + ", ...";
+  }
+  return names.empty() ? "nothing" : joined(names);
+}
+
 }  // namespace
 
 LoadReport Module::load_state_dict(const StateDict& state, bool strict) const {
@@ -392,7 +423,7 @@ LoadReport Module::load_state_dict(const StateDict& state, bool strict) const {
   for (const auto& [name, tensor] : own) {
     const StateValue* value = state.find(name);
     if (!value) {
-      report.missing.push_back(name);
+      if (!is_old_batch_norm(name, state)) report.missing.push_back(name);
       continue;
     }
     const Tensor* stored = value->get_if<Tensor>();
@@ -422,6 +453,20 @@ LoadReport Module::load_state_dict(const StateDict& state, bool strict) const {
   const NoGradGuard no_grad;
   for (const auto& [tensor, stored] : copies) tensor.copy_(stored.to(tensor.device()));
   return report;
+}
+
+LoadReport Module::load_pth(const std::string& path, const LoadPthOptions& options) const {
+  const StateDict file = load_torch(path);
+  try {
+    if (options.key_prefix.empty()) return load_state_dict(file, options.strict);
+    const StateDict state = without_prefix(file, options.key_prefix);
+    check<ValueError>(!state.empty(),
+                      "load_pth: no name begins with the key_prefix \"{}\"; the file has {}",
+                      options.key_prefix, examples(file));
+    return load_state_dict(state, options.strict);
+  } catch (const ValueError& error) {
+    fail<ValueError>("{}: {}", path, error.what());
+  }
 }
 
 }  // namespace facula::nn

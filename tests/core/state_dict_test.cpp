@@ -66,5 +66,32 @@ TEST(StateDict, ErrorsNameTheEntry) {
   }
 }
 
+TEST(StateDict, ManyEntriesAreFound) {
+  StateDict state;
+  constexpr int kCount = 1000;
+  for (int i = 0; i < kCount; ++i) state.set("layer." + std::to_string(i), i);
+  const StateDict copy = state;
+  for (int i = 0; i < kCount; ++i) EXPECT_EQ(copy.integer("layer." + std::to_string(i)), i);
+  EXPECT_FALSE(copy.contains("layer.1000"));
+  state.set("layer.7", -1);
+  EXPECT_EQ(state.dict("layer").entries().size(), static_cast<std::size_t>(kCount));
+  EXPECT_EQ(state.dict("layer").entries()[7].second.get_if<std::int64_t>()[0], -1);
+}
+
+TEST(StateDict, NoneIsAValue) {
+  StateDict state;
+  state.set("nothing", None);
+  EXPECT_TRUE(state.at("nothing").get_if<NoneType>());
+  EXPECT_STREQ(state.at("nothing").kind_name(), "None");
+}
+
+TEST(StateDict, NamesOfTooManyPartsAreRefused) {
+  StateDict state;
+  std::string name = "a";
+  for (int i = 1; i < 64; ++i) name += ".a";
+  state.set(name, 1);
+  EXPECT_THROW(state.set(name + ".a", 1), ValueError);
+}
+
 }  // namespace
 }  // namespace facula

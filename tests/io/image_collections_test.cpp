@@ -4,27 +4,13 @@
 #include <map>
 #include <string>
 
-#include "io/compression.h"
 #include "io/image_file.h"
-#include "io/tar.h"
 #include "tests/io/encode_image.h"
+#include "tests/io/shared_files.h"
 #include "tests/io/test_files.h"
 
 namespace facula::io {
 namespace {
-
-constexpr size_t kMaxArchive = size_t{1} << 28;
-
-/// The files of a compressed archive whose names contain `part`.
-std::map<std::string, Bytes> members(const std::string& path, std::string_view part) {
-  const Bytes archive = decompress_file(path, kMaxArchive);
-  TarReader reader(archive, path);
-  std::map<std::string, Bytes> files;
-  while (const auto member = reader.next())
-    if (member->name.find(part) != std::string::npos)
-      files[member->name] = {member->bytes.begin(), member->bytes.end()};
-  return files;
-}
 
 Pixels decode(const Bytes& file, const ImageHeader& header, const ImageRegion& region,
               const std::string& name) {
@@ -64,13 +50,13 @@ int count_decoded(const std::map<std::string, Bytes>& files) {
 
 TEST(ImageCollections, EveryFileGivesAnImageOrAnError) {
   FACULA_REQUIRE_SHARED_DATA(path, "images/jpeg-tests.tar.xz");
-  const int decoded = count_decoded(members(path, ""));
+  const int decoded = count_decoded(shared_files(path, ""));
   EXPECT_GE(decoded, 108);
 }
 
 TEST(ImageCollections, MaliciousFilesGiveAnImageOrAnError) {
   FACULA_REQUIRE_SHARED_DATA(path, "adversarial/adversarial.tar.xz");
-  const auto files = members(path, "/jpeg/");
+  const auto files = shared_files(path, "jpeg/");
   EXPECT_GE(files.size(), 200u);
   EXPECT_LE(count_decoded(files), 60);
 }
@@ -80,7 +66,7 @@ TEST(ImageCollections, MaliciousFilesGiveAnImageOrAnError) {
 TEST(ImageCollections, JpegEqualsItsReferencePng) {
   FACULA_REQUIRE_SHARED_DATA(path, "images/jpeg-tests.tar.xz");
   constexpr int kRounding = 3;
-  const auto files = members(path, "reftest/images/");
+  const auto files = shared_files(path, "reftest/images/");
   int compared = 0;
   for (const auto& [name, file] : files) {
     if (!name.ends_with(".jpg") || name.find("/lossless/") != std::string::npos) continue;

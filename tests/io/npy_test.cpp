@@ -121,7 +121,7 @@ TEST(Npy, OtherArraysAreRefused) {
 }
 
 TEST(Npy, SizesMustMatch) {
-  expect_error([] { parse(npy_file("<f4", "(2,)", "1234567")); }, {"float32", "[2]", "7 bytes"});
+  expect_error([] { parse(npy_file("<f4", "(2,)", "1234567")); }, {"<f4", "[2]", "7 bytes"});
   expect_error([] { parse(npy_file("<f4", "(2,)", "123456789")); }, {"several arrays"});
   // 2^62 elements of 8 bytes, 2^32 * 2^32 elements: both wrap round to 0 bytes.
   for (const char* shape : {"(4611686018427387904,)", "(4294967296, 4294967296)",

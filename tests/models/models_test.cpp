@@ -22,6 +22,8 @@ TEST(Models, HaveTheParametersOfTheirOriginals) {
   for (const auto& [name, count] :
        {Expected{"net", 62006}, Expected{"mnist-cnn", 1199882}, Expected{"mlp", 669706},
         Expected{"resnet18", 11689512}, Expected{"resnet34", 21797672},
+        Expected{"resnet20", 269722}, Expected{"resnet32", 464154}, Expected{"resnet44", 658586},
+        Expected{"resnet56", 853018}, Expected{"resnet110", 1727962},
         Expected{"resnet18-cifar", 11173962}, Expected{"vgg11-cifar", 9225610},
         Expected{"vgg11-bn-cifar", 9231114}, Expected{"mobilenetv2", 3504872},
         Expected{"mobilenetv2-cifar", 2236682}}) {

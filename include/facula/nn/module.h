@@ -126,6 +126,15 @@ using ForwardPreHook = std::function<Tensor(const Module&, const Tensor& input)>
 /// Called after forward; a defined result replaces the output.
 using ForwardHook = std::function<Tensor(const Module&, const Tensor& input, const Tensor& output)>;
 
+/// How load_pth reads a file.
+struct LoadPthOptions {
+  /// Only entries whose names begin with it are taken, under the rest of their names:
+  /// "state_dict.module." for a file that saves {"state_dict": DataParallel(model).state_dict()}.
+  std::string key_prefix = "";
+  /// As in load_state_dict.
+  bool strict = true;
+};
+
 /// What load_state_dict found amiss.
 struct LoadReport {
   std::vector<std::string> missing;     ///< names of the module that the state lacks
@@ -190,8 +199,12 @@ class FACULA_API Module : public Member {
   StateDict state_dict() const;
   /// Copies tensors of `state`, converting their dtype, into those of the module. Throws ValueError
   /// listing every misshapen entry and, if `strict`, every missing and unexpected one; the module
-  /// is then unchanged.
+  /// is then unchanged. Batch norm's num_batches_tracked may always be missing: files from before
+  /// PyTorch 1.0 have none.
   LoadReport load_state_dict(const StateDict& state, bool strict = true) const;
+  /// The same with a file of torch.save or TorchScript (see load_torch, which says what else is
+  /// thrown); messages name the file.
+  LoadReport load_pth(const std::string& path, const LoadPthOptions& options = {}) const;
 
   // --- Hooks ---------------------------------------------------------------------------------
   /// Return an id for remove_hook.

@@ -1,0 +1,174 @@
+// libcurl is loaded when the first download begins. Linked, it would bring every program of
+// Facula's users twenty more libraries (TLS, LDAP, Kerberos, SSH, ...), which the loader needs
+// longer for than for everything else together. Its functions and constants are declared here,
+// which spares its headers in the build: they are the ABI of libcurl.so.4, in force since 2006.
+#include "io/http.h"
+
+#include <dlfcn.h>
+
+#include <array>
+#include <exception>
+#include <span>
+
+#include <facula/version.h>
+
+#include "base/check.h"
+
+namespace facula::io {
+namespace {
+
+enum Option : int {
+  kUrl = 10002,
+  kWriteData = 10001,
+  kErrorBuffer = 10010,
+  kUserAgent = 10018,
+  kLowSpeedLimit = 19,
+  kLowSpeedTime = 20,
+  kFailOnError = 45,
+  kFollowLocation = 52,
+  kMaxRedirections = 68,
+  kConnectTimeout = 78,
+  kNoSignal = 99,
+  kProtocols = 181,
+  kRedirectionProtocols = 182,
+  kWriteFunction = 20011,
+  kResumeFrom = 30116,
+};
+constexpr int kResponseCode = 0x200002;
+constexpr long kHttpAndHttps = 3;
+constexpr size_t kErrorSize = 256;
+constexpr long kGlobalAll = 3;
+
+enum Code : int {
+  kOk = 0,
+  kCouldNotResolveHost = 6,
+  kCouldNotConnect = 7,
+  kPartialFile = 18,
+  kHttpError = 22,
+  kTimedOut = 28,
+  kRangeError = 33,
+  kNothing = 52,
+  kSendError = 55,
+  kReceiveError = 56,
+};
+
+struct Curl {
+  int (*global_init)(long flags);
+  void* (*init)();
+  int (*set)(void* transfer, int option, ...);
+  int (*perform)(void* transfer);
+  int (*get)(void* transfer, int info, ...);
+  void (*cleanup)(void* transfer);
+  const char* (*text_of)(int code);
+};
+
+template <class Function>
+void find(void* library, const char* name, Function*& function) {
+  function = reinterpret_cast<Function*>(::dlsym(library, name));
+  check<IoError>(function != nullptr, "download: libcurl.so.4 lacks {}; install Debian's libcurl4",
+                 name);
+}
+
+const Curl& curl() {
+  static const Curl loaded = [] {
+    void* library = ::dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+    if (!library) library = ::dlopen("libcurl-gnutls.so.4", RTLD_NOW | RTLD_LOCAL);
+    check<IoError>(library != nullptr,
+                   "download: libcurl is not there ({}); install the package libcurl4, or get the "
+                   "file in another way and give its path",
+                   ::dlerror());
+    Curl functions;
+    find(library, "curl_global_init", functions.global_init);
+    find(library, "curl_easy_init", functions.init);
+    find(library, "curl_easy_setopt", functions.set);
+    find(library, "curl_easy_perform", functions.perform);
+    find(library, "curl_easy_getinfo", functions.get);
+    find(library, "curl_easy_cleanup", functions.cleanup);
+    find(library, "curl_easy_strerror", functions.text_of);
+    check<IoError>(functions.global_init(kGlobalAll) == kOk,
+                   "download: libcurl cannot be initialised; check its installation");
+    return functions;
+  }();
+  return loaded;
+}
+
+/// Where the body goes, and what went wrong there: exceptions must not pass through libcurl.
+struct Sink {
+  const FileDescriptor& file;
+  const std::string& path;
+  std::exception_ptr error;
+};
+
+size_t receive(char* bytes, size_t size, size_t count, void* context) {
+  auto& sink = *static_cast<Sink*>(context);
+  try {
+    write_all(sink.file.get(), {reinterpret_cast<const uint8_t*>(bytes), size * count}, sink.path);
+    return size * count;
+  } catch (...) {
+    sink.error = std::current_exception();
+    return 0;
+  }
+}
+
+bool is_worth_retrying(int code, long status) {
+  constexpr long kTooManyRequests = 429, kServerError = 500;
+  switch (code) {
+    case kCouldNotResolveHost:
+    case kCouldNotConnect:
+    case kPartialFile:
+    case kTimedOut:
+    case kNothing:
+    case kSendError:
+    case kReceiveError: return true;
+    case kHttpError: return status >= kServerError || status == kTooManyRequests;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+HttpResult http_fetch(const std::string& url, const FileDescriptor& file, uint64_t offset,
+                      int64_t timeout, const std::string& path) {
+  const Curl& library = curl();
+  struct Transfer {
+    const Curl& library;
+    void* handle;
+    ~Transfer() { library.cleanup(handle); }
+  } transfer{library, library.init()};
+  check<IoError>(transfer.handle != nullptr, "download: libcurl has no memory left; free some");
+  void* const handle = transfer.handle;
+
+  Sink sink{file, path, {}};
+  std::array<char, kErrorSize> message{};
+  const std::string agent = std::string("facula/") + kVersion;
+  const auto seconds = static_cast<long>(timeout);
+  library.set(handle, kUrl, url.c_str());
+  library.set(handle, kUserAgent, agent.c_str());
+  library.set(handle, kProtocols, kHttpAndHttps);
+  library.set(handle, kRedirectionProtocols, kHttpAndHttps);
+  library.set(handle, kFollowLocation, 1L);
+  library.set(handle, kMaxRedirections, 10L);
+  library.set(handle, kConnectTimeout, seconds);
+  library.set(handle, kLowSpeedLimit, 1L);
+  library.set(handle, kLowSpeedTime, seconds);
+  library.set(handle, kFailOnError, 1L);
+  library.set(handle, kNoSignal, 1L);
+  library.set(handle, kErrorBuffer, message.data());
+  library.set(handle, kWriteFunction, receive);
+  library.set(handle, kWriteData, static_cast<void*>(&sink));
+  library.set(handle, kResumeFrom, static_cast<int64_t>(offset));
+
+  const int code = library.perform(handle);
+  if (sink.error) std::rethrow_exception(sink.error);
+  long status = 0;
+  library.get(handle, kResponseCode, &status);
+  constexpr long kRangeNotSatisfiable = 416;
+  HttpResult result;
+  result.cannot_resume = offset > 0 && (code == kRangeError || status == kRangeNotSatisfiable);
+  result.complete = code == kOk && !result.cannot_resume;
+  result.worth_retrying = is_worth_retrying(code, status);
+  if (!result.complete) result.error = message[0] ? message.data() : library.text_of(code);
+  return result;
+}
+
+}  // namespace facula::io

@@ -1,0 +1,185 @@
+#include "io/hub_cache.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+
+#include "base/check.h"
+#include "base/log.h"
+#include "io/atomic_file.h"
+#include "io/file.h"
+#include "io/http.h"
+#include "io/sha256.h"
+
+namespace facula::io {
+namespace {
+
+constexpr size_t kDigits = 64;
+
+bool is_hexadecimal(std::string_view text) {
+  return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+void make_folder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) fail_system("create the folder", path, error.value());
+}
+
+/// What has arrived of a file, locked against other processes and threads.
+class PartialFile {
+ public:
+  /// Waits for others who download the same.
+  explicit PartialFile(std::string path) : path_(std::move(path)) {
+    while (true) {
+      const int descriptor = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+      if (descriptor < 0) fail_system("open", path_, errno);
+      file_ = FileDescriptor(descriptor);
+      while (::flock(descriptor, LOCK_EX) != 0) {
+        if (errno != EINTR) fail_system("lock", path_, errno);
+      }
+      // Whoever had the lock has renamed the file, unless it is still the one of that name.
+      struct stat locked, named;
+      if (::fstat(descriptor, &locked) != 0) fail_system("examine", path_, errno);
+      if (::stat(path_.c_str(), &named) == 0 && locked.st_ino == named.st_ino &&
+          locked.st_dev == named.st_dev)
+        return;
+      file_.close();
+    }
+  }
+
+  const FileDescriptor& file() const { return file_; }
+  const std::string& path() const { return path_; }
+
+  uint64_t size() const {
+    struct stat status;
+    if (::fstat(file_.get(), &status) != 0) fail_system("examine", path_, errno);
+    return static_cast<uint64_t>(status.st_size);
+  }
+
+  void clear() {
+    if (::ftruncate(file_.get(), 0) != 0) fail_system("truncate", path_, errno);
+  }
+
+  void remove() { ::unlink(path_.c_str()); }
+
+  /// Makes the content durable under another name.
+  void rename_to(const std::string& target) {
+    while (::fsync(file_.get()) != 0) {
+      if (errno != EINTR) fail_system("flush", path_, errno);
+    }
+    if (::rename(path_.c_str(), target.c_str()) != 0) fail_system("replace", target, errno);
+  }
+
+ private:
+  std::string path_;
+  FileDescriptor file_;
+};
+
+/// Fills the partial file, going on after what is there.
+void transfer(PartialFile& partial, const std::string& url, int64_t timeout) {
+  constexpr int kFruitlessAttempts = 3;
+  int fruitless = 0;
+  while (true) {
+    const uint64_t before = partial.size();
+    const HttpResult result = http_fetch(url, partial.file(), before, timeout, partial.path());
+    if (result.complete) return;
+    if (result.cannot_resume) {
+      partial.clear();
+      if (++fruitless < kFruitlessAttempts) continue;
+    }
+    const uint64_t after = partial.size();
+    fruitless = after > before ? 0 : fruitless + 1;
+    if (result.worth_retrying && fruitless < kFruitlessAttempts) continue;
+    const std::string kept =
+        after > 0
+            ? fmt::format("; the {} bytes that have arrived are kept for the next attempt", after)
+            : "";
+    if (after == 0) partial.remove();
+    fail<IoError>(
+        "cannot download {}: {}{}; check the address and the network, or get the file in "
+        "another way and give its path",
+        url, result.error, kept);
+  }
+}
+
+}  // namespace
+
+std::string sha256_in_name(const std::string& url) {
+  constexpr size_t kFewest = 8;
+  const std::string path = url.substr(0, url.find_first_of("?#"));
+  const std::string name = path.substr(path.rfind('/') + 1);
+  const std::string stem = name.substr(0, name.rfind('.'));
+  const size_t dash = stem.rfind('-');
+  if (dash == std::string::npos) return "";
+  const std::string digits = stem.substr(dash + 1);
+  return digits.size() >= kFewest && digits.size() <= kDigits && is_hexadecimal(digits) ? digits
+                                                                                        : "";
+}
+
+/// The SHA-256 of the wanted content as far as it is known: given, or remembered.
+std::string HubCache::content_of(const WantedFile& wanted) const {
+  if (wanted.sha256.size() == kDigits) return wanted.sha256;
+  const std::string note = folder_ + "/addresses/" + sha256_of(wanted.url);
+  if (!std::filesystem::exists(note)) return "";
+  constexpr size_t kLongestNote = 1 << 16;
+  const auto bytes = read_file(note, kLongestNote);
+  const std::string text(bytes.begin(), bytes.end());
+  const std::string digits = text.substr(0, kDigits);
+  const bool whole = text == digits + " " + wanted.url + "\n" && is_hexadecimal(digits);
+  return whole && digits.starts_with(wanted.sha256) ? digits : "";
+}
+
+std::string HubCache::find(const WantedFile& wanted) const {
+  const std::string sha256 = content_of(wanted);
+  if (sha256.empty()) return "";
+  const std::string path = path_of(sha256);
+  if (!std::filesystem::exists(path)) return "";
+  if (sha256_of_file(path) == sha256) return path;
+  log_warning("the cached file {} is damaged and removed", path);
+  std::error_code ignored;
+  std::filesystem::remove(path, ignored);
+  return "";
+}
+
+std::string HubCache::fetch(const WantedFile& wanted, int64_t timeout) const {
+  for (const char* part : {"/files", "/addresses", "/partial"}) make_folder(folder_ + part);
+  const std::string address = sha256_of(wanted.url);
+  PartialFile partial(folder_ + "/partial/" + address);
+  // Somebody else may have downloaded it while this process waited for the lock.
+  if (const std::string path = find(wanted); !path.empty()) {
+    partial.remove();
+    return path;
+  }
+  // What an earlier process has left is worth something only if the whole can be checked.
+  const std::string expected = wanted.sha256.empty() ? content_of(wanted) : wanted.sha256;
+  if (expected.empty()) partial.clear();
+  const bool resumed = partial.size() > 0;
+  transfer(partial, wanted.url, timeout);
+  std::string sha256 = sha256_of_file(partial.path());
+  if (!sha256.starts_with(expected) && resumed) {
+    partial.clear();
+    transfer(partial, wanted.url, timeout);
+    sha256 = sha256_of_file(partial.path());
+  }
+  if (!sha256.starts_with(expected)) {
+    partial.remove();
+    fail<IoError>(
+        "download: {} has the SHA-256 {}, expected {}{}; it is not the file that is meant, "
+        "or was changed on the way: check the address and the checksum",
+        wanted.url, sha256, expected, expected.size() < kDigits ? "..." : "");
+  }
+  const std::string path = path_of(sha256);
+  partial.rename_to(path);
+  const std::string note = sha256 + " " + wanted.url + "\n";
+  write_file(folder_ + "/addresses/" + address,
+             {reinterpret_cast<const uint8_t*>(note.data()), note.size()});
+  return path;
+}
+
+}  // namespace facula::io

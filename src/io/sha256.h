@@ -1,0 +1,17 @@
+// SHA-256 checksums of files.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace facula::io {
+
+/// 64 lower-case hexadecimal digits.
+std::string sha256_of(std::span<const uint8_t> bytes);
+std::string sha256_of(std::string_view text);
+/// Of a file's content, read piece by piece. Throws IoError.
+std::string sha256_of_file(const std::string& path);
+
+}  // namespace facula::io

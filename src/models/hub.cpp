@@ -1,0 +1,91 @@
+#include <facula/hub.h>
+
+#include <facula/model_file.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
+#include "base/check.h"
+#include "base/env.h"
+#include "io/hub_cache.h"
+#include "io/sha256.h"
+
+namespace facula::hub {
+namespace {
+
+constexpr std::size_t kDigits = 64, kFewestDigits = 8;
+
+std::string checked_sha256(std::string sha256) {
+  std::ranges::transform(sha256, sha256.begin(), [](unsigned char c) { return std::tolower(c); });
+  check<ValueError>(
+      sha256.empty() || (sha256.size() >= kFewestDigits && sha256.size() <= kDigits &&
+                         sha256.find_first_not_of("0123456789abcdef") == std::string::npos),
+      "hub: the sha256 \"{}\" has not 8 to 64 hexadecimal digits", sha256);
+  return sha256;
+}
+
+std::string local_file(const std::string& path, const std::string& sha256) {
+  check<IoError>(std::filesystem::exists(path), "hub: there is no file '{}'; check the path", path);
+  if (sha256.empty()) return path;
+  const std::string found = io::sha256_of_file(path);
+  check<IoError>(found.starts_with(sha256),
+                 "hub: '{}' has the SHA-256 {}, expected {}; it is not the file that is meant",
+                 path, found, sha256);
+  return path;
+}
+
+}  // namespace
+
+std::string cache_folder() {
+  if (const auto home = base::env_string("FACULA_HOME")) return *home + "/hub";
+  if (const auto cache = base::env_string("XDG_CACHE_HOME")) return *cache + "/facula/hub";
+  const auto home = base::env_string("HOME");
+  check<IoError>(home.has_value(),
+                 "hub: neither FACULA_HOME nor HOME says where files are kept; set one");
+  return *home + "/.cache/facula/hub";
+}
+
+std::string download(const std::string& source, const std::string& sha256,
+                     const DownloadOptions& options) {
+  constexpr std::string_view kFile = "file://";
+  std::string wanted = checked_sha256(sha256);
+  if (source.starts_with(kFile)) return local_file(source.substr(kFile.size()), wanted);
+  const std::size_t scheme = source.find("://");
+  if (scheme == std::string::npos) return local_file(source, wanted);
+  check<ValueError>(source.starts_with("http://") || source.starts_with("https://"),
+                    "hub: cannot download {}; give a path or an address that begins with http:// "
+                    "or https://",
+                    source);
+  if (wanted.empty()) wanted = io::sha256_in_name(source);
+
+  const io::WantedFile file{source, wanted};
+  const io::HubCache cache(cache_folder());
+  if (const std::string path = cache.find(file); !path.empty()) return path;
+  check<IoError>(!options.offline && !base::env_bool("FACULA_OFFLINE").value_or(false),
+                 "hub: {} is not in the cache, and downloads are off (offline); put the file there "
+                 "as {}/files/{}, give its path, or allow downloads",
+                 source, cache_folder(),
+                 wanted.size() == kDigits ? wanted : "SHA256 of its content");
+  check<ValueError>(options.timeout >= 1, "hub: a timeout of {} s, must be at least 1",
+                    options.timeout);
+  return cache.fetch(file, options.timeout);
+}
+
+nn::AnyModule load(const std::string& model, const LoadOptions& options) {
+  nn::AnyModule module = models::create(model, options.num_classes);
+  module->eval();
+  if (options.weights.empty()) return module;
+  const StateDict file = load_weights(download(options.weights, options.sha256, options.download));
+  const StateDict& state = options.key_prefix.empty() ? file : file.dict(options.key_prefix);
+  try {
+    module->load_state_dict(state, options.strict);
+  } catch (const ValueError& error) {
+    fail<ValueError>("hub: {} holds no weights of {}: {}", options.weights, model, error.what());
+  }
+  return module;
+}
+
+const std::vector<models::ModelInfo>& list() { return models::list(); }
+
+}  // namespace facula::hub

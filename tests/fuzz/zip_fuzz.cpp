@@ -1,0 +1,28 @@
+// Any bytes given to the zip reader end in members whose content has the size and CRC they say, or
+// an IoError.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <vector>
+
+#include <facula/error.h>
+
+#include "io/zip.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  try {
+    const facula::io::ZipReader zip({data, size}, "fuzz");
+    for (const auto& member : zip.members()) {
+      if (zip.find(member.name) != &member) std::abort();
+      try {
+        const auto content = zip.read(member, 1 << 20);
+        std::vector<uint8_t> filled(member.size);
+        zip.read_into(member, filled);
+        if (content != filled || content.size() != member.size) std::abort();
+      } catch (const facula::IoError&) {
+      }
+    }
+  } catch (const facula::IoError&) {
+  }
+  return 0;
+}

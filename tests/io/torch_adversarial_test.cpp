@@ -1,0 +1,111 @@
+// Files made to attack those who open them. Whatever they hold, they give a tree or an error, and
+// neither takes memory that their size does not justify.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "io/torch_file.h"
+#include "io/zip.h"
+#include "tests/io/shared_files.h"
+#include "tests/io/test_files.h"
+
+namespace facula::io {
+namespace {
+
+using Bytes = std::vector<uint8_t>;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kMemoryCanBeMeasured = false;  // sanitizers keep what was freed
+#else
+constexpr bool kMemoryCanBeMeasured = true;
+#endif
+
+/// The line of /proc/self/status that begins with `key`, in bytes.
+uint64_t memory(const std::string& key) {
+  std::ifstream status("/proc/self/status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.starts_with(key)) return std::stoull(line.substr(key.size())) * 1024;
+  }
+  return 0;
+}
+
+/// By how much the memory of the process grows while `action` runs, at its highest.
+template <class Action>
+uint64_t peak_growth(const Action& action) {
+  std::ofstream("/proc/self/clear_refs") << 5;  // the peak begins anew
+  const uint64_t before = memory("VmRSS:");
+  action();
+  const uint64_t peak = memory("VmHWM:");
+  return peak > before ? peak - before : 0;
+}
+
+/// Runs `read`, which may throw an Error that names the file; the message, or "".
+template <class Read>
+std::string verdict(const std::string& name, const Bytes& file, const Read& read) {
+  std::string message;
+  const uint64_t growth = peak_growth([&] {
+    try {
+      read();
+    } catch (const Error& error) {
+      message = error.what();
+      EXPECT_NE(message.find(name), std::string::npos) << message;
+    }
+  });
+  if (kMemoryCanBeMeasured) {
+    EXPECT_LE(growth, 4 * file.size() + (uint64_t{64} << 20)) << name;
+  }
+  return message;
+}
+
+std::string load(const std::string& name, const Bytes& file) {
+  return verdict(name, file, [&] { TorchFileReader(file, name).load(); });
+}
+
+/// All of the archive, unpacked once.
+const std::map<std::string, Bytes>& all_files(const std::string& path) {
+  static const auto files = shared_files(path, "");
+  return files;
+}
+
+TEST(TorchAdversarial, Pickles) {
+  FACULA_REQUIRE_SHARED_DATA(path, "adversarial/adversarial.tar.xz");
+  int files = 0, named = 0;
+  for (const auto& [name, file] : all_files(path)) {
+    if (name.starts_with("picklescan/") || name.starts_with("misc/")) {
+      const std::string message = load(name, file);
+      // Two of them hold tensors only, one in each format.
+      EXPECT_EQ(message.empty(), name.ends_with("pytorch_model.bin")) << name << ": " << message;
+      named += message.find("refuses to call") != std::string::npos;
+      ++files;
+    }
+  }
+  EXPECT_EQ(files, 117);
+  EXPECT_EQ(named, 87);
+}
+
+TEST(TorchAdversarial, Archives) {
+  FACULA_REQUIRE_SHARED_DATA(path, "adversarial/adversarial.tar.xz");
+  int files = 0, opened = 0;
+  for (const auto& [name, file] : all_files(path)) {
+    if (name.starts_with("zip-")) {
+      load(name, file);
+      const std::string message = verdict(name, file, [&] {
+        const ZipReader zip(file, name);
+        for (const ZipMember& member : zip.members()) {
+          zip.read(member, 2 * file.size() + (uint64_t{16} << 20));
+        }
+      });
+      opened += message.empty();
+      ++files;
+    }
+  }
+  EXPECT_EQ(files, 1152);
+  EXPECT_EQ(opened, 98);
+}
+
+}  // namespace
+}  // namespace facula::io

@@ -1,0 +1,252 @@
+#include <facula/torch_file.h>
+
+#include <facula/nn.h>
+
+#include "io/torch_file.h"
+#include "tests/io/test_files.h"
+#include "tests/io/zip_files.h"
+
+namespace facula::io {
+namespace {
+
+using namespace std::string_literals;
+
+/// A pickled storage: id, type and number of elements.
+std::string storage(const std::string& type, int64_t elements, const std::string& key = "0") {
+  return "(S'storage'\nctorch\n" + type + "\nS'" + key + "'\nS'cpu'\nI" + std::to_string(elements) +
+         "\ntQ";
+}
+
+std::string tuple(const std::vector<int64_t>& values) {
+  std::string text = "(";
+  for (const int64_t value : values) text.append("I").append(std::to_string(value)).append("\n");
+  return text + "t";
+}
+
+std::string tensor(const std::string& storage, int64_t offset, const std::vector<int64_t>& shape,
+                   const std::vector<int64_t>& strides) {
+  return "ctorch._utils\n_rebuild_tensor\n(" + storage + "I" + std::to_string(offset) + "\n" +
+         tuple(shape) + tuple(strides) + "tR";
+}
+
+/// A dict with one entry.
+std::string entry(const std::string& key, const std::string& value) {
+  return "}(S'" + key + "'\n" + value + "u.";
+}
+
+std::string archive(const std::string& pickle, const std::string& data = std::string(16, '\0'),
+                    const std::vector<ZipPart>& more = {}) {
+  std::vector<ZipPart> parts = {{"x/data.pkl", pickle}, {"x/data/0", data}};
+  parts.insert(parts.end(), more.begin(), more.end());
+  return zip_file(parts);
+}
+
+StateDict load(const std::string& file) {
+  const auto bytes = bytes_of(file);
+  return TorchFileReader(bytes, "a.pt").load();
+}
+
+template <class E = IoError>
+void expect_refused(const std::string& file, std::initializer_list<std::string_view> parts) {
+  expect_error<E>([&] { load(file); }, parts);
+}
+
+TEST(TorchFile, SavesAndLoads) {
+  const TempFolder folder;
+  const std::string path = folder / "a.pt";
+  StateDict state;
+  const Tensor matrix = arange(12, kFloat32).view({3, 4});
+  state.set("layer.0.weight", matrix);
+  state.set("layer.0.column", matrix.index({Slice(), 1}));
+  state.set("count", tensor(Scalar(7)));
+  state.set("empty", empty({0, 3}));
+  state.set("flags", ones({2}, kBool));
+  save_torch(state, path);
+  const std::string first = get(path);
+  const StateDict loaded = load_torch(path);
+  EXPECT_EQ(loaded.tensor("layer.0.column").to_vector<float>(), (std::vector<float>{1, 5, 9}));
+  EXPECT_EQ(loaded.tensor("layer.0.column").data_ptr<float>(),
+            loaded.tensor("layer.0.weight").data_ptr<float>() + 1);
+  EXPECT_EQ(loaded.tensor("empty").sizes(), IntList({0, 3}));
+  EXPECT_EQ(loaded.tensor("count").item<int64_t>(), 7);
+  save_torch(loaded, path);
+  EXPECT_EQ(get(path), first);
+  state.set("epoch", 3);
+  expect_error<ValueError>([&] { save_torch(state, path); }, {"'epoch' is an integer"});
+  EXPECT_EQ(get(path), first);
+}
+
+TEST(TorchFile, OnlyTheUsedPartOfAStorageIsSaved) {
+  const TempFolder folder;
+  StateDict state;
+  const Tensor large = zeros({1000, 1000});
+  state.set("a", large[3]);
+  state.set("b", large[5]);
+  save_torch(state, folder / "a.pt");
+  EXPECT_LT(get(folder / "a.pt").size(), 3 * 4000 + 2000u);
+  EXPECT_EQ(load_torch(folder / "a.pt").tensor("b").sizes(), IntList({1000}));
+}
+
+TEST(TorchFile, ValuesOfAllKinds) {
+  const StateDict state = load(
+      archive("}(S'none'\nNS'list'\n](I1\nF2.5\neI5\nS'five'\nS''\nI1\nS'a..b'\nI2\nS'empty'\n}"
+              "S'od'\nccollections\nOrderedDict\n((lp0\n(S'k'\nI1\nlatRS'device'\nctorch\n"
+              "device\n(S'cuda'\nI1\ntRS'dtype'\nctorch\nfloat16\nu."));
+  EXPECT_TRUE(state.at("none").get_if<NoneType>());
+  EXPECT_EQ(state.integer("list.0"), 1);
+  EXPECT_EQ(state.number("list.1"), 2.5);
+  EXPECT_EQ(state.text("5"), "five");
+  EXPECT_EQ(state.integer("_"), 1);
+  EXPECT_EQ(state.integer("a._.b"), 2);
+  EXPECT_TRUE(state.dict("empty").empty());
+  EXPECT_EQ(state.integer("od.k"), 1);
+  EXPECT_EQ(state.text("device"), "cuda:1");
+  EXPECT_EQ(state.text("dtype"), "torch.float16");
+}
+
+TEST(TorchFile, ATensorOrStorageAlone) {
+  EXPECT_EQ(
+      load(archive(tensor(storage("FloatStorage", 4), 0, {2}, {1}) + ".")).tensor("tensor").numel(),
+      2);
+  EXPECT_EQ(load(archive(storage("LongStorage", 2) + ".")).tensor("tensor").dtype(), kInt64);
+  EXPECT_EQ(load(archive("I3\n.")).integer("value"), 3);
+}
+
+TEST(TorchFile, TensorsLieWithinTheirStorage) {
+  const auto file = [](int64_t offset, const std::vector<int64_t>& shape,
+                       const std::vector<int64_t>& strides) {
+    return archive(entry("w", tensor(storage("FloatStorage", 4), offset, shape, strides)));
+  };
+  EXPECT_EQ(load(file(0, {2, 2}, {2, 1})).tensor("w").numel(), 4);
+  EXPECT_EQ(load(file(3, {}, {})).tensor("w").numel(), 1);
+  EXPECT_EQ(load(file(4, {0}, {1})).tensor("w").numel(), 0);
+  EXPECT_EQ(load(file(0, {100}, {0})).tensor("w").numel(), 100);
+  constexpr int64_t kHuge = int64_t{1} << 62;
+  const auto wrong = [&](int64_t offset, const std::vector<int64_t>& shape,
+                         const std::vector<int64_t>& strides) {
+    expect_refused(file(offset, shape, strides), {"a.pt"});
+  };
+  wrong(1, {2, 2}, {2, 1});
+  wrong(4, {}, {});
+  wrong(5, {0}, {1});
+  wrong(-1, {1}, {1});
+  wrong(0, {-1}, {1});
+  wrong(0, {2}, {-1});
+  wrong(0, {2, 2}, {1});
+  wrong(0, {2}, {kHuge});
+  wrong(0, {1}, {kHuge});
+  wrong(0, {kHuge, 4}, {0, 0});
+  wrong(0, {kHuge, 4, 0}, {0, 0, 0});
+  wrong(0, {kHuge}, {0});
+  wrong(kHuge, {1}, {1});
+  expect_refused<ShapeError>(file(0, std::vector<int64_t>(9, 1), std::vector<int64_t>(9, 1)),
+                             {"\"w\"", "9 dimensions"});
+}
+
+TEST(TorchFile, StoragesAreThere) {
+  const std::string one = entry("w", tensor(storage("FloatStorage", 4), 0, {4}, {1}));
+  expect_refused(archive(one, std::string(15, 'x')), {"a.pt", "\"0\"", "16 bytes", "15 bytes"});
+  expect_refused(archive(entry("w", tensor(storage("FloatStorage", 4, "7"), 0, {4}, {1}))),
+                 {"\"7\""});
+  expect_refused(archive(entry("w", tensor(storage("FloatStorage", -1), 0, {4}, {1}))), {"a.pt"});
+  expect_refused(archive(entry("w", tensor(storage("Size", 4), 0, {4}, {1}))), {"a.pt"});
+  expect_refused(archive(entry("w", tensor("K\x01", 0, {4}, {1}))), {"a.pt"});
+  expect_refused(archive(std::string("(") + tensor(storage("FloatStorage", 4), 0, {1}, {1}) +
+                         tensor(storage("FloatStorage", 3), 0, {1}, {1}) + "t."),
+                 {"\"0\"", "16 bytes", "12"});
+}
+
+TEST(TorchFile, LackingDTypesAreListedAndNamed) {
+  const auto bytes =
+      bytes_of(archive(entry("w", tensor(storage("ComplexFloatStorage", 2), 0, {2}, {1}))));
+  TorchFileReader reader(bytes, "a.pt");
+  EXPECT_EQ(reader.tensors().at(0).dtype, "complex64");
+  EXPECT_FALSE(reader.tensors().at(0).facula_dtype);
+  expect_error<DTypeError>([&] { reader.load(); }, {"a.pt", "\"w\"", "complex64"});
+}
+
+TEST(TorchFile, BooleansAreZeroOrOne) {
+  const auto state =
+      load(archive(entry("w", tensor(storage("BoolStorage", 3), 0, {3}, {1})), "\0\1\xff"s));
+  const auto* bytes = static_cast<const uint8_t*>(state.tensor("w").raw_data());
+  EXPECT_EQ(bytes[1] + bytes[2], 2);
+}
+
+TEST(TorchFile, RefusalsSayWhy) {
+  expect_refused("", {"a.pt"});
+  expect_refused(zip_file({{"a", "1"}}), {"without a data.pkl"});
+  expect_refused(archive("}."s, "", {{"y/data.pkl", "}."}}), {"two pickles"});
+  expect_refused(archive("}.N."), {"2 bytes follow the pickle"});
+  expect_refused(archive("}.", "", {{"x/byteorder", "big"}}), {"big-endian"});
+  expect_refused(archive("cos\nsystem\n(S'true'\ntR."), {"refuses to call \"os.system\""});
+  expect_refused(archive("c__torch__.m\nNet\n)\x81."), {"refuses to call \"__torch__.m.Net\""});
+  EXPECT_TRUE(load(archive("c__torch__.m\nNet\n)\x81.", "", {{"x/constants.pkl", ""}})).empty());
+  expect_refused("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.M\xe8\x03.", {"version"});
+  expect_refused(archive(entry("a", "I1\nS'a.b'\nI2\n")), {"\"a.b\"", "a"});
+}
+
+/// A list of two lists of two lists ...; one that contains itself; a long name used often.
+TEST(TorchFile, AmplificationIsRefused) {
+  std::string laughs = "]p0\n";
+  for (int i = 0; i < 40; ++i) {
+    laughs += "0](g" + std::to_string(i) + "\ng" + std::to_string(i) + "\nep" +
+              std::to_string(i + 1) + "\n";
+  }
+  expect_refused(archive(laughs + "."), {"a.pt", "more memory than its size justifies"});
+  expect_refused(archive("]q\0h\0a."s), {"a.pt", "contains itself"});
+  const std::string name(100'000, 'n');
+  std::string names = "S'" + name + "'\np0\n0]";
+  for (int i = 0; i < 1000; ++i) names += "}g0\nI1\nsa";
+  expect_refused(archive(names + "."), {"more memory than its size justifies"});
+  const std::string zeros(30'000'000, '\0');
+  expect_refused(
+      zip_file({{"x/data.pkl", entry("w", tensor(storage("ByteStorage", 30'000'000), 0, {1}, {1}))},
+                {"x/data/0", zeros, true}}),
+      {"packed to a small part"});
+}
+
+TEST(TorchFile, ManySmallTensorsAreNoAttack) {
+  const TempFolder folder;
+  StateDict state;
+  constexpr int kCount = 20'000;
+  for (int i = 0; i < kCount; ++i) {
+    state.set("module.layer" + std::to_string(i) + ".weight", full({2}, i));
+  }
+  save_torch(state, folder / "a.pt");
+  const StateDict loaded = load_torch(folder / "a.pt");
+  EXPECT_EQ(loaded.flat().size(), static_cast<size_t>(kCount));
+  EXPECT_EQ(loaded.tensor("module.layer19999.weight").to_vector<float>()[1], 19999);
+}
+
+TEST(TorchFile, LoadPthListsWhatDoesNotFit) {
+  const TempFolder folder;
+  const std::string path = folder / "a.pt";
+  nn::Sequential saved(nn::Linear({.in = 2, .out = 3}), nn::BatchNorm1d({.features = 3}));
+  const StateDict whole = saved.state_dict();
+  StateDict state;
+  for (const auto& [name, value] : whole.flat()) {
+    if (!name.ends_with("num_batches_tracked")) state.set("net." + name, *value);
+  }
+  save_torch(state, path);
+  nn::Sequential model(nn::Linear({.in = 2, .out = 3}), nn::BatchNorm1d({.features = 3}));
+  const nn::LoadReport report = model.load_pth(path, {.key_prefix = "net."});
+  EXPECT_TRUE(report.missing.empty() && report.unexpected.empty());
+  EXPECT_EQ(model.state_dict().tensor("0.weight").to_vector<float>(),
+            saved.state_dict().tensor("0.weight").to_vector<float>());
+
+  nn::Sequential other(nn::Linear({.in = 2, .out = 4}), nn::Linear({.in = 2, .out = 3}));
+  const auto before = other.state_dict().tensor("1.weight").to_vector<float>();
+  expect_error<ValueError>([&] { other.load_pth(path, {.key_prefix = "net."}); },
+                           {path, "\"0.weight\" has size [3, 2]", "unexpected: "});
+  expect_error<ValueError>([&] { other.load_pth(path); }, {"missing: 0.weight", "net.0.weight"});
+  expect_error<ValueError>([&] { other.load_pth(path, {.key_prefix = "module."}); },
+                           {path, "\"module.\"", "net.0.weight"});
+  EXPECT_EQ(other.state_dict().tensor("1.weight").to_vector<float>(), before);
+  nn::Sequential larger(nn::Linear({.in = 2, .out = 3}), nn::BatchNorm1d({.features = 3}),
+                        nn::Linear({.in = 3, .out = 3}));
+  EXPECT_EQ(larger.load_pth(path, {.key_prefix = "net.", .strict = false}).missing,
+            (std::vector<std::string>{"2.weight", "2.bias"}));
+}
+
+}  // namespace
+}  // namespace facula::io
