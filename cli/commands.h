@@ -34,6 +34,10 @@ struct TrainOptions {
   std::string out;          // empty: a new folder under runs/
   std::int64_t subset = 0;  // 0: all samples
   int workers = -1;         // of the data loader; -1: it decides
+  bool checkpoints = true;  // at the end of epochs and of the run, and between
+  double checkpoint_seconds = 600;
+  std::int64_t checkpoint_steps = 0;  // 0: by the time
+  bool resume = false, overwrite = false;
   bool json = false;
 };
 

@@ -1,6 +1,7 @@
 // The program `facula`: the command line.
 #include <CLI/CLI.hpp>
 
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <functional>
@@ -83,6 +84,51 @@ void add_workers(CLI::App& command, int& workers) {
       });
 }
 
+/// "off", "<n>steps", or a time: "<n>", "<n>s", "<n>m", "<n>h". False for anything else.
+bool read_interval(const std::string& given, TrainOptions& options) {
+  std::size_t digits = 0;
+  double value = 0;
+  options.checkpoints = given != "off";
+  if (!options.checkpoints) return true;
+  try {
+    value = std::stod(given, &digits);
+  } catch (const std::logic_error&) {
+    return false;
+  }
+  const std::string unit = given.substr(digits);
+  const bool steps = unit == "steps";
+  const double seconds = unit.empty() || unit == "s" ? 1
+                         : unit == "m"               ? 60
+                         : unit == "h"               ? 3600
+                                                     : 0;
+  const bool whole = value >= 1 && value < 1e15 && value == std::floor(value);
+  if (!(value > 0 && value < 1e15) || (steps ? !whole : seconds == 0)) return false;
+  options.checkpoint_steps = steps ? static_cast<std::int64_t>(value) : 0;
+  options.checkpoint_seconds = value * seconds;
+  return true;
+}
+
+void add_checkpoints(CLI::App& command, TrainOptions& options) {
+  command
+      .add_option("--checkpoint-every",
+                  "time (90, 90s, 10m, 2h) or steps (500steps) between checkpoints, which are also "
+                  "written after every epoch and at the end; off for none; default: 10m")
+      ->type_name("INTERVAL")
+      ->check([](const std::string& given) {
+        TrainOptions ignored;
+        return read_interval(given, ignored)
+                   ? std::string()
+                   : "'" + given +
+                         "' is no interval; give a time such as 90s, 10m or 2h, a number "
+                         "of steps such as 500steps, or off";
+      })
+      ->each([&options](const std::string& given) { read_interval(given, options); });
+  auto* resume = command.add_flag("--resume", options.resume,
+                                  "go on from the newest usable checkpoint in --out, if any");
+  command.add_flag("--overwrite", options.overwrite, "discard the checkpoints in --out")
+      ->excludes(resume);
+}
+
 void add_train(CLI::App& app, TrainOptions& options, std::function<int()>& run) {
   auto& command = *app.add_subcommand("train", "Train a model, then measure it on the test set");
   command.add_option("--model", options.model, "one of " + joined(model_names()))
@@ -114,7 +160,9 @@ void add_train(CLI::App& app, TrainOptions& options, std::function<int()>& run) 
       ->check(one_of({"flip", "crop", "none"}, "augmentation"));
   command.add_option("--label-smoothing", options.label_smoothing)->check(share());
   add_threads(command, options.threads);
-  command.add_option("--out", options.out, "folder for metrics.jsonl and model.safetensors");
+  command.add_option("--out", options.out,
+                     "folder for metrics.jsonl, checkpoints and model.safetensors");
+  add_checkpoints(command, options);
   command.add_option("--subset", options.subset, "train on the first so many samples only")
       ->check(at_least(1));
   add_workers(command, options.workers);

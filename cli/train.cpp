@@ -1,6 +1,7 @@
 // `facula train` and `facula eval`.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
@@ -28,7 +29,7 @@
 namespace facula::cli {
 namespace {
 
-constexpr int kInterrupted = 130;  // as shells report SIGINT
+constexpr int kSignalled = 128;  // and the signal's number, as shells report it
 constexpr std::int64_t kCropPadding = 4;
 
 data::ImageDatasetPtr load_for(const models::ModelInfo& model, const std::string& kind_and_path,
@@ -108,6 +109,30 @@ std::string default_run_folder(const TrainOptions& options) {
   return fmt::format("runs/{}-{:%Y%m%d-%H%M%S}", options.model, fmt::localtime(std::time(nullptr)));
 }
 
+/// What a resumed run must have in common with the one it goes on with. Not the path of the data,
+/// which may have moved, but what kind they are and how many.
+std::vector<std::pair<std::string, std::string>> run_options(const TrainOptions& options,
+                                                             std::int64_t samples) {
+  std::vector<std::pair<std::string, std::string>> named = {
+      {"model", options.model},
+      {"data", options.data.substr(0, options.data.find(':'))},
+      {"training samples", std::to_string(samples)},
+      {"seed", std::to_string(options.seed)},
+      {"batch", std::to_string(options.batch)},
+      {"optimizer", options.optimizer},
+      {"lr", fmt::format("{}", options.lr)},
+      {"momentum", fmt::format("{}", options.momentum)},
+      {"weight-decay", fmt::format("{}", options.weight_decay)},
+      {"schedule", options.schedule},
+      {"val-split", fmt::format("{}", options.val_split)},
+      {"augment", fmt::format("{}", fmt::join(options.augment, ","))},
+      {"label-smoothing", fmt::format("{}", options.label_smoothing)},
+  };
+  // Without a schedule a run may go on for more epochs than planned.
+  if (options.schedule != "none") named.emplace_back("epochs", std::to_string(options.epochs));
+  return named;
+}
+
 /// The training set, and the part of it to validate on.
 struct TrainingData {
   data::ImageSetInfo info;
@@ -133,14 +158,16 @@ TrainingData load_training_data(const TrainOptions& options) {
   return data;
 }
 
+/// `test` is missing after an interrupt.
 void print_summary(const TrainOptions& options, const std::string& folder,
-                   const train::Result& result, const train::Metrics& test) {
+                   const train::Result& result, const std::optional<train::Metrics>& test) {
   if (!options.json) {
-    fmt::print(
-        "test loss {:.4f}  accuracy {:.2f} %  ({:.1f} s of training, "
-        "{:.0f} items/s)\n"
-        "weights and metrics are in {}\n",
-        test.loss, 100 * test.accuracy, result.seconds, result.items_per_s, folder);
+    if (test) {
+      fmt::print("test loss {:.4f}  accuracy {:.2f} %  ({:.1f} s of training, {:.0f} items/s)\n",
+                 test->loss, 100 * test->accuracy, result.seconds, result.items_per_s);
+    }
+    fmt::print("weights and metrics are in {}\n", folder);
+    if (!test) fmt::print("go on with --resume --out {}\n", folder);
     return;
   }
   JsonLine line;
@@ -156,18 +183,35 @@ void print_summary(const TrainOptions& options, const std::string& folder,
       line.add("val_loss", last.validation->loss).add("val_accuracy", last.validation->accuracy);
     }
   }
-  line.add("test_loss", test.loss)
-      .add("test_accuracy", test.accuracy)
-      .add("seconds", result.seconds)
+  if (test) line.add("test_loss", test->loss).add("test_accuracy", test->accuracy);
+  line.add("seconds", result.seconds)
       .add("items_per_s", result.items_per_s)
       .add("interrupted", result.interrupted)
+      .add("steps", result.steps)
+      .add("resumed_from", result.resumed_from)
       .add("run_folder", folder);
   fmt::print("{}\n", line.str());
+}
+
+train::Start start_of(const TrainOptions& options) {
+  if (options.resume && options.out.empty()) {
+    throw UsageError("--resume: name the run folder with --out");
+  }
+  if (options.resume) return train::Start::resume;
+  return options.overwrite ? train::Start::overwrite : train::Start::fresh;
+}
+
+train::CheckpointOptions checkpoint_options(const TrainOptions& options) {
+  const bool by_steps = options.checkpoint_steps > 0;
+  return {.enabled = options.checkpoints,
+          .every_seconds = by_steps ? 0 : options.checkpoint_seconds,
+          .every_steps = options.checkpoint_steps};
 }
 
 }  // namespace
 
 int run_train(const TrainOptions& options) {
+  const train::Start start = start_of(options);
   if (options.threads > 0) set_num_threads(options.threads);
   const TrainingData sets = load_training_data(options);
   const data::ImageDatasetPtr test_set =
@@ -196,13 +240,19 @@ int run_train(const TrainOptions& options) {
        .loss = nn::CrossEntropyLoss({.label_smoothing = options.label_smoothing}),
        .scheduler = schedule.get(),
        .run_folder = folder,
+       .checkpoints = checkpoint_options(options),
+       .start = start,
+       .run_options = run_options(options, sets.train->size()),
        .progress =
            options.json ? train::Progress::standard_error : train::Progress::standard_output});
   const train::Result result = trainer.fit(loader, validation ? &*validation : nullptr);
-  const train::Metrics test =
-      train::evaluate(*model, evaluation_loader(test_set, test_set->info(), 256, options.workers));
+  std::optional<train::Metrics> test;
+  if (!result.interrupted) {
+    test = train::evaluate(*model,
+                           evaluation_loader(test_set, test_set->info(), 256, options.workers));
+  }
   print_summary(options, folder, result, test);
-  return result.interrupted ? kInterrupted : 0;
+  return result.interrupted ? kSignalled + result.signal : 0;
 }
 
 namespace {

@@ -28,8 +28,15 @@ set_target_properties(facula_nettle PROPERTIES
   IMPORTED_LOCATION ${FACULA_NETTLE_LIBRARY}
   INTERFACE_INCLUDE_DIRECTORIES ${FACULA_NETTLE_INCLUDE_DIR})
 
+find_path(FACULA_XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+find_library(FACULA_XXHASH_LIBRARY xxhash REQUIRED)
+add_library(facula_xxhash UNKNOWN IMPORTED)
+set_target_properties(facula_xxhash PROPERTIES
+  IMPORTED_LOCATION ${FACULA_XXHASH_LIBRARY}
+  INTERFACE_INCLUDE_DIRECTORIES ${FACULA_XXHASH_INCLUDE_DIR})
+
 add_library(facula_dependencies INTERFACE)
 target_link_libraries(facula_dependencies INTERFACE
   fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json ZLIB::ZLIB LibLZMA::LibLZMA
-  JPEG::JPEG PNG::PNG facula_nettle
+  JPEG::JPEG PNG::PNG facula_nettle facula_xxhash
   facula_dnnl OpenMP::OpenMP_CXX Threads::Threads ${CMAKE_DL_LIBS})

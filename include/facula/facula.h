@@ -5,6 +5,7 @@
 #include <facula/autograd.h>
 #include <facula/backends.h>
 #include <facula/call.h>
+#include <facula/checkpoint.h>
 #include <facula/data.h>
 #include <facula/hub.h>
 #include <facula/json_line.h>

@@ -1,11 +1,12 @@
-// The training loop: epochs, validation, progress, metrics, a clean end on
-// Ctrl-C.
+// The training loop: epochs, validation, progress, metrics, checkpoints, a clean
+// end on Ctrl-C and SIGTERM.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <facula/data.h>
@@ -41,12 +42,37 @@ struct Result {
   std::vector<EpochReport> epochs;  ///< complete ones only
   double seconds = 0;               ///< of training, validation excluded
   double items_per_s = 0;
-  bool interrupted = false;  ///< ended early by Ctrl-C
+  bool interrupted = false;       ///< ended early by a signal
+  int signal = 0;                 ///< SIGINT or SIGTERM, if so
+  std::int64_t steps = 0;         ///< done in all
+  std::int64_t resumed_from = 0;  ///< the step of the checkpoint it went on from
 };
 
 /// Where the progress is shown: rewritten in place on a terminal, else as plain
 /// lines.
 enum class Progress : std::uint8_t { none, standard_output, standard_error };
+
+/// When checkpoints are written to `checkpoints/` in the run folder, and which are kept. A thread
+/// of its own writes them; training waits only while the tensors are copied. One that is due while
+/// another is being written is postponed. A failure to write is a warning, and tried again within a
+/// minute; the last good checkpoint stays.
+struct CheckpointOptions {
+  bool enabled = true;
+  double every_seconds = 600;    ///< 0: whatever the time
+  std::int64_t every_steps = 0;  ///< 0: whatever the step
+  bool every_epoch = true;       ///< after its validation
+  std::int64_t keep_last = 2;
+  /// Also the one after the epoch with the best validation accuracy, or without validation with the
+  /// least training loss.
+  bool keep_best = true;
+};
+
+/// What to do with the checkpoints that the run folder holds.
+enum class Start : std::uint8_t {
+  fresh,      ///< refuse to start if there are any
+  resume,     ///< go on from the newest usable one; begin if there are none
+  overwrite,  ///< remove them and begin
+};
 
 /// Maps the model's output and the targets to a scalar.
 using Loss = std::function<Tensor(const Tensor& output, const Tensor& target)>;
@@ -59,12 +85,23 @@ struct TrainerOptions {
   /// null.
   optim::LRScheduler* scheduler = nullptr;
   bool step_scheduler_per_epoch = false;
-  /// Gets metrics.jsonl (one line per epoch) and, at the end,
-  /// model.safetensors; empty for neither.
+  /// Gets the validation loss after every epoch, or without validation the training loss. May be
+  /// null.
+  optim::ReduceLROnPlateau* plateau = nullptr;
+  /// Gets metrics.jsonl (one line per epoch), checkpoints/ and, at the end,
+  /// model.safetensors; empty for none of them. One run at a time can use it.
   std::string run_folder = {};
+  CheckpointOptions checkpoints = {};
+  Start start = Start::fresh;
+  /// What a run must have in common with the one whose checkpoint it goes on from, as names and
+  /// values: {{"model", "resnet18"}, {"seed", "1"}}. Names have no dots.
+  std::vector<std::pair<std::string, std::string>> run_options = {};
+  /// State of the program's own that belongs in a checkpoint, such as averaged weights.
+  std::function<StateDict()> save_extra = {};
+  std::function<void(const StateDict&)> load_extra = {};
   Progress progress = Progress::none;
-  /// On SIGINT, finish the step and end; a second SIGINT kills the process as
-  /// usual.
+  /// On SIGINT and SIGTERM, finish the step, write a checkpoint and end; a second signal kills the
+  /// process as usual.
   bool stop_on_interrupt = true;
   std::function<void(const StepReport&)> on_step = {};
   std::function<void(const EpochReport&)> on_epoch = {};
@@ -75,6 +112,13 @@ struct TrainerOptions {
 ///   train::Trainer trainer(model, optimizer, {.epochs = 5, .run_folder =
 ///   "runs/first"}); trainer.fit(loader, &validation_loader);
 ///
+/// With a run folder, a run that was killed at any moment goes on from its last checkpoint, as if
+/// nothing had happened: weights and metrics are the same bits, whatever the number of threads and
+/// loader workers before and after.
+///
+///   train::Trainer trainer(model, optimizer, {.epochs = 5, .run_folder = "runs/first",
+///                                             .start = train::Start::resume});
+///
 /// Model and optimizer must outlive the trainer.
 class FACULA_API Trainer {
  public:
@@ -83,7 +127,9 @@ class FACULA_API Trainer {
   /// Trains for the given number of epochs. Throws ValueError, naming the step,
   /// the learning rate and the last good loss, as soon as a loss is not finite;
   /// the update that it would cause is not made. Throws IoError if the run
-  /// folder cannot be written.
+  /// folder is in use or cannot be written at the start or the end, and if it
+  /// holds checkpoints of which none can be used; ValueError if it holds
+  /// checkpoints of a run with other options, or any with Start::fresh.
   Result fit(const data::DataLoader& training, const data::DataLoader* validation = nullptr);
 
  private:

@@ -14,19 +14,12 @@
 namespace facula::io {
 namespace {
 
+constexpr std::string_view kTemporaryPrefix = ".facula-", kTemporarySuffix = ".tmp";
+
 std::string folder_of(const std::string& path) {
   const size_t slash = path.rfind('/');
   if (slash == std::string::npos) return ".";
   return path.substr(0, slash + 1);
-}
-
-void flush(const FileDescriptor& file, std::string_view action, const std::string& path) {
-  int result;
-  do {
-    result = ::fsync(file.get());
-  } while (result != 0 && errno == EINTR);
-  // Some file systems cannot flush folders and say so with EINVAL; there is nothing better to do.
-  if (result != 0 && errno != EINVAL) fail_system(action, path, errno);
 }
 
 /// The mode of the file that is about to be replaced; nothing if there is none.
@@ -60,15 +53,16 @@ AtomicFile::AtomicFile(std::string path)
 }
 
 AtomicFile::~AtomicFile() {
-  if (!temporary_name_.empty()) ::unlinkat(folder_.get(), temporary_name_.c_str(), 0);
+  if (!temporary_name_.empty()) system_calls.unlinkat(folder_.get(), temporary_name_.c_str(), 0);
 }
 
 void AtomicFile::create_temporary() {
   static std::atomic<uint64_t> counter{0};
   while (true) {
-    std::string name = fmt::format(".facula-{}-{}.tmp", ::getpid(), counter++);
-    const int descriptor =
-        ::openat(folder_.get(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    std::string name =
+        fmt::format("{}{}-{}{}", kTemporaryPrefix, ::getpid(), counter++, kTemporarySuffix);
+    const int descriptor = system_calls.openat(folder_.get(), name.c_str(),
+                                               O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (descriptor >= 0) {
       file_ = FileDescriptor(descriptor);
       temporary_name_ = std::move(name);
@@ -90,10 +84,22 @@ void AtomicFile::commit() {
                  path_);
   flush(file_, "flush", path_);
   file_.close();
-  if (::renameat(folder_.get(), temporary_name_.c_str(), folder_.get(), name_.c_str()) != 0)
-    fail_system("replace", path_, errno);
+  const int renamed = retry_interrupted([this] {
+    return system_calls.renameat(folder_.get(), temporary_name_.c_str(), folder_.get(),
+                                 name_.c_str());
+  });
+  if (renamed != 0) fail_system("replace", path_, errno);
   temporary_name_.clear();
   flush(folder_, "flush the folder of the replaced", path_);
+}
+
+int remove_temporaries(const std::string& folder) {
+  int removed = 0;
+  for (const std::string& name : names_in(folder)) {
+    if (!name.starts_with(kTemporaryPrefix) || !name.ends_with(kTemporarySuffix)) continue;
+    removed += system_calls.unlinkat(AT_FDCWD, (folder + "/" + name).c_str(), 0) == 0;
+  }
+  return removed;
 }
 
 void write_file(const std::string& path, std::span<const uint8_t> bytes) {

@@ -41,6 +41,10 @@ class AtomicFile {
   FileDescriptor file_;
 };
 
+/// Removes what killed processes have left of AtomicFiles in `folder`, and says how many. Nobody
+/// may be writing there.
+int remove_temporaries(const std::string& folder);
+
 /// Replaces the content of `path` by `bytes`, atomically and durably.
 void write_file(const std::string& path, std::span<const uint8_t> bytes);
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
 #include <system_error>
 #include <utility>
 
@@ -54,7 +55,13 @@ size_t read_fully(const FileDescriptor& file, uint8_t* destination, size_t size,
   return done;
 }
 
+int open_at(int folder, const char* name, int flags, mode_t mode) {
+  return ::openat(folder, name, flags, mode);
+}
+
 }  // namespace
+
+SystemCalls system_calls = {open_at, ::write, ::fsync, ::renameat, ::unlinkat};
 
 void fail_system(std::string_view action, const std::string& path, int error) {
   fail<IoError>("cannot {} '{}': {}; {}", action, path, std::generic_category().message(error),
@@ -79,19 +86,53 @@ FileDescriptor open_for_reading(const std::string& path) {
   check<IoError>(path.find('\0') == std::string::npos,
                  "cannot open a path with a NUL character at position {}; check the path",
                  path.find('\0'));
-  int descriptor;
-  do {
-    descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  } while (descriptor < 0 && errno == EINTR);
+  const int descriptor = retry_interrupted(
+      [&] { return system_calls.openat(AT_FDCWD, path.c_str(), O_RDONLY | O_CLOEXEC, 0); });
   if (descriptor < 0) fail_system("open", path, errno);
   return FileDescriptor(descriptor);
 }
 
+void flush(const FileDescriptor& file, std::string_view action, const std::string& path) {
+  const int result = retry_interrupted([&] { return system_calls.fsync(file.get()); });
+  // Some file systems cannot flush folders and say so with EINVAL; there is nothing better to do.
+  if (result != 0 && errno != EINVAL) fail_system(action, path, errno);
+}
+
+void make_folders(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  std::vector<fs::path> missing;
+  for (fs::path folder = fs::absolute(fs::path(path), error).lexically_normal();
+       !fs::is_directory(folder, error) && folder != folder.parent_path();
+       folder = folder.parent_path()) {
+    if (folder.has_filename()) missing.push_back(folder);  // not where a slash ends the path
+  }
+  for (auto folder = missing.rbegin(); folder != missing.rend(); ++folder) {
+    if (!fs::create_directory(*folder, error) && error) {
+      fail_system("create the folder", path, error.value());
+    }
+    flush(open_for_reading(folder->parent_path()), "flush the folder of", path);
+  }
+}
+
+std::vector<std::string> names_in(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::string> names;
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != end(entry); entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  const bool missing = error == std::errc::no_such_file_or_directory;
+  if (error && !missing) fail_system("list the folder", folder, error.value());
+  return names;
+}
+
 void write_all(int descriptor, std::span<const uint8_t> bytes, const std::string& path) {
   while (!bytes.empty()) {
-    const ssize_t count = ::write(descriptor, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
+    const ssize_t count = retry_interrupted(
+        [&] { return system_calls.write(descriptor, bytes.data(), bytes.size()); });
     if (count < 0) fail_system("write", path, errno);
+    if (count == 0) fail_system("write", path, EIO);  // or this would never end
     bytes = bytes.subspan(static_cast<size_t>(count));
   }
 }

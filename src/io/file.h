@@ -1,6 +1,10 @@
-// Reading whole files: descriptors that close themselves, read-only mappings, bounded reads.
+// Files and folders: descriptors that close themselves, read-only mappings, bounded reads, durable
+// folders, and the system calls that change files.
 #pragma once
 
+#include <sys/types.h>
+
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -9,6 +13,26 @@
 #include <vector>
 
 namespace facula::io {
+
+/// The system calls that change files, as those who must not lose any make them (AtomicFile, the
+/// folder of checkpoints). Tests replace entries to inject failures and crashes.
+struct SystemCalls {
+  int (*openat)(int folder, const char* name, int flags, mode_t mode);
+  ssize_t (*write)(int file, const void* bytes, size_t count);
+  int (*fsync)(int file);
+  int (*renameat)(int old_folder, const char* old_name, int new_folder, const char* new_name);
+  int (*unlinkat)(int folder, const char* name, int flags);
+};
+extern SystemCalls system_calls;
+
+/// The result of `call`, made again as long as a signal interrupts it.
+template <class Call>
+auto retry_interrupted(Call&& call) {
+  while (true) {
+    const auto result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
 
 /// Throws IoError "cannot <action> '<path>': <reason>; <remedy>" for the errno value `error`.
 [[noreturn]] void fail_system(std::string_view action, const std::string& path, int error);
@@ -31,6 +55,16 @@ class FileDescriptor {
 
 /// Opens `path` for reading; throws IoError.
 FileDescriptor open_for_reading(const std::string& path);
+
+/// fsync: makes the content of a file, or the names in a folder, durable. `action` and `path` only
+/// word the IoError of a failure.
+void flush(const FileDescriptor& file, std::string_view action, const std::string& path);
+
+/// Makes `path` and the folders above it, durably, where they are missing. Throws IoError.
+void make_folders(const std::string& path);
+
+/// The names of what is in `folder`, in no order; none if there is no such folder. Throws IoError.
+std::vector<std::string> names_in(const std::string& folder);
 
 /// Writes all of `bytes`, however few the system takes at a time and however often a signal
 /// interrupts it. `path` only names the file in the IoError of a failure.

@@ -7,25 +7,39 @@ namespace {
 
 // Signal handlers are the process's, so this cannot be a member. Lock-free
 // atomics may be used in handlers, which run on any thread.
-std::atomic<bool> interrupt_seen = false;
-static_assert(std::atomic<bool>::is_always_lock_free);
+std::atomic<int> signal_seen = 0;
+static_assert(std::atomic<int>::is_always_lock_free);
+
+void note(int signal) {
+  signal_seen = signal;
+  // The next one of either kind kills.
+  struct sigaction usual {};
+  usual.sa_handler = SIG_DFL;
+  sigaction(SIGINT, &usual, nullptr);
+  sigaction(SIGTERM, &usual, nullptr);
+}
 
 }  // namespace
 
 InterruptGuard::InterruptGuard(bool enabled) : enabled_(enabled) {
   if (!enabled) return;
-  interrupt_seen = false;
+  signal_seen = 0;
   struct sigaction action {};
-  action.sa_handler = [](int) { interrupt_seen = true; };
-  action.sa_flags = static_cast<int>(SA_RESTART | SA_RESETHAND);
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, &former_);
+  action.sa_handler = note;
+  action.sa_flags = SA_RESTART;
+  // A second signal waits until the first has changed what it does.
+  sigaddset(&action.sa_mask, SIGINT);
+  sigaddset(&action.sa_mask, SIGTERM);
+  sigaction(SIGINT, &action, &former_int_);
+  sigaction(SIGTERM, &action, &former_term_);
 }
 
 InterruptGuard::~InterruptGuard() {
-  if (enabled_) sigaction(SIGINT, &former_, nullptr);
+  if (!enabled_) return;
+  sigaction(SIGINT, &former_int_, nullptr);
+  sigaction(SIGTERM, &former_term_, nullptr);
 }
 
-bool InterruptGuard::interrupted() const { return enabled_ && interrupt_seen; }
+int InterruptGuard::signal() const { return enabled_ ? signal_seen.load() : 0; }
 
 }  // namespace facula::train

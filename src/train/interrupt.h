@@ -1,13 +1,12 @@
-// Ctrl-C ends a training run after the current step.
+// Ctrl-C and SIGTERM end a training run after the current step.
 #pragma once
 
 #include <signal.h>
 
 namespace facula::train {
 
-/// While it lives, a first SIGINT only sets a flag. The second has its usual
-/// effect, so that a run that hangs can be ended. The former handler returns
-/// with the destructor.
+/// While it lives, a first SIGINT or SIGTERM is only noted. A second of either has its usual
+/// effect, so that a run that hangs can be ended. The former handlers return with the destructor.
 class InterruptGuard {
  public:
   explicit InterruptGuard(bool enabled);
@@ -15,11 +14,14 @@ class InterruptGuard {
   InterruptGuard(const InterruptGuard&) = delete;
   InterruptGuard& operator=(const InterruptGuard&) = delete;
 
-  bool interrupted() const;
+  bool interrupted() const { return signal() != 0; }
+  /// The signal, or 0.
+  int signal() const;
 
  private:
   bool enabled_;
-  struct sigaction former_ {};
+  struct sigaction former_int_ {
+  }, former_term_{};
 };
 
 }  // namespace facula::train

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/log.h"
+
 namespace facula::train {
 namespace {
 
@@ -41,13 +43,14 @@ void ProgressDisplay::step(std::int64_t epoch, std::int64_t step, const Metrics&
   last_shown_ = now;
   const auto done = static_cast<double>((epoch - 1) * steps_per_epoch_ + step);
   const auto all = static_cast<double>(epochs_ * steps_per_epoch_);
+  const auto before = static_cast<double>(steps_before_);
   const std::chrono::duration<double> elapsed = now - start_;
   clear();
   fmt::print(out_,
              "epoch {}/{}  step {}/{}  loss {:.4f}  accuracy {:.2f} %  {:.0f} "
              "items/s  {} left{}",
              epoch, epochs_, step, steps_per_epoch_, running.loss, 100 * running.accuracy,
-             items_per_s, format_duration(elapsed.count() * (all - done) / done),
+             items_per_s, format_duration(elapsed.count() * (all - done) / (done - before)),
              terminal_ ? "" : "\n");
   line_shown_ = terminal_;
   std::fflush(out_);
@@ -69,6 +72,11 @@ void ProgressDisplay::message(const std::string& text) {
   clear();
   fmt::print(out_, "{}\n", text);
   std::fflush(out_);
+}
+
+void ProgressDisplay::warning(const std::string& text) {
+  clear();
+  log_warning("{}", text);
 }
 
 void ProgressDisplay::clear() {

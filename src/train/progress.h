@@ -29,6 +29,10 @@ class ProgressDisplay {
   void epoch(const EpochReport& report);
   /// A line of its own.
   void message(const std::string& text);
+  /// To standard error, even if nothing else is shown.
+  void warning(const std::string& text);
+  /// So many steps were done before.
+  void resume(std::int64_t steps) { steps_before_ = steps; }
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -38,7 +42,7 @@ class ProgressDisplay {
   std::FILE* out_ = nullptr;  // null: silent
   bool terminal_ = false;
   bool line_shown_ = false;
-  std::int64_t epochs_, steps_per_epoch_;
+  std::int64_t epochs_, steps_per_epoch_, steps_before_ = 0;
   Clock::time_point start_, last_shown_;
 };
 

@@ -1,16 +1,22 @@
 #include <chrono>
 #include <cmath>
+#include <exception>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include <facula/autograd.h>
+#include <facula/checkpoint.h>
 #include <facula/nn/loss.h>
 #include <facula/train.h>
+#include <facula/version.h>
 
 #include "base/check.h"
+#include "train/checkpointer.h"
 #include "train/interrupt.h"
 #include "train/progress.h"
 #include "train/run_folder.h"
+#include "train/run_state.h"
 
 namespace facula::train {
 namespace {
@@ -23,24 +29,32 @@ double seconds_since(Clock::time_point start) {
 
 Loss or_cross_entropy(const Loss& loss) { return loss ? loss : Loss(nn::CrossEntropyLoss()); }
 
-/// Sums over samples, from which averages come.
-struct Totals {
-  double loss = 0;
-  std::int64_t correct = 0, samples = 0;
+Score score_of(const EpochReport& report) {
+  if (report.validation) return {"validation accuracy", report.validation->accuracy};
+  return {"training loss", -report.training.loss};
+}
 
-  void add(double mean_loss, const Tensor& output, const Tensor& target) {
-    const std::int64_t count = target.size(0);
-    // Mixed labels are shares of the classes.
-    const Tensor label = target.dim() == 2 ? target.argmax(1) : target;
-    loss += mean_loss * static_cast<double>(count);
-    correct += output.argmax(1).eq(label).sum().item<std::int64_t>();
-    samples += count;
+/// Nothing if `interrupt` came before the end.
+std::optional<Metrics> evaluate_until(nn::Module& model, const data::DataLoader& loader,
+                                      const Loss& loss, const InterruptGuard* interrupt) {
+  check<ValueError>(loader.size() >= 1, "evaluate: {} samples make no batch of {}",
+                    loader.samples(), loader.options().batch_size);
+  const bool was_training = model.is_training();
+  model.eval();
+  Totals totals;
+  bool complete = true;
+  {
+    const NoGradGuard no_grad;
+    for (const auto& batch : loader.epoch(0)) {
+      complete = !(interrupt && interrupt->interrupted());
+      if (!complete) break;
+      const Tensor output = model(batch[0]);
+      totals.add(loss(output, batch[1]).item<double>(), output, batch[1]);
+    }
   }
-  Metrics average() const {
-    const auto count = static_cast<double>(samples);
-    return {loss / count, static_cast<double>(correct) / count};
-  }
-};
+  model.train(was_training);
+  return complete ? std::optional(totals.average()) : std::nullopt;
+}
 
 }  // namespace
 
@@ -48,92 +62,202 @@ struct Totals {
 struct Trainer::Run {
   Run(Trainer& trainer, const data::DataLoader& loader)
       : options(trainer.options_),
-        model(trainer.model_),
-        optimizer(trainer.optimizer_),
-        training(loader),
-        folder(options.run_folder),
+        parts{trainer.model_, trainer.optimizer_, loader, trainer.options_},
         display(options.progress, options.epochs, loader.size()),
-        interrupt(options.stop_on_interrupt) {}
+        folder(options.run_folder),
+        interrupt(options.stop_on_interrupt),
+        checkpoints(folder.checkpoints(), options.checkpoints.keep_last,
+                    options.checkpoints.keep_best),
+        checkpointer(checkpoints, checkpoint_options(),
+                     [this](const std::string& text) { display.warning(text); }) {}
 
-  /// True if the epoch is complete.
-  bool train_epoch(std::int64_t epoch, EpochReport& report) {
-    const auto start = Clock::now();
-    Totals totals;
-    std::int64_t step_in_epoch = 0;
-    for (const auto& batch : training.epoch(epoch - 1)) {
-      train_step(epoch, batch, totals);
-      seconds = seconds_before + seconds_since(start);
-      display.step(epoch, ++step_in_epoch, totals.average(),
-                   static_cast<double>(totals.samples) / (seconds - seconds_before));
-      if (interrupt.interrupted()) break;
-    }
-    if (options.scheduler && options.step_scheduler_per_epoch) options.scheduler->step();
-    items += totals.samples;
-    report = {.epoch = epoch,
-              .steps = steps,
-              .training = totals.average(),
-              .validation = std::nullopt,
-              .lr = last_lr,
-              .seconds = seconds - seconds_before,
-              .items_per_s = static_cast<double>(totals.samples) / (seconds - seconds_before)};
-    seconds_before = seconds;
-    return step_in_epoch == training.size();
+  CheckpointOptions checkpoint_options() const {
+    CheckpointOptions wanted = options.checkpoints;
+    wanted.enabled &= folder.exists();
+    return wanted;
   }
+  Moment moment() const { return {.step = state.steps, .epoch = state.epoch}; }
+  StateDict captured() const { return capture(parts, state); }
 
-  /// What the loader has decided, when that is new.
-  void report_loader() {
-    std::string decision = training.decision();
-    if (decision == loader_decision) return;
-    loader_decision = std::move(decision);
-    if (!loader_decision.empty()) display.message("data loader: " + loader_decision);
-  }
-
-  void train_step(std::int64_t epoch, const data::Batch& batch, Totals& totals) {
-    optimizer.zero_grad();
-    const Tensor output = model(batch[0]);
-    const Tensor loss = options.loss(output, batch[1]);
-    const auto value = loss.item<double>();
-    last_lr = optimizer.lr();
-    ++steps;
-    check<ValueError>(std::isfinite(value),
-                      "train: the loss is {} at step {} (epoch {}) with "
-                      "learning rate {}; the last good loss was "
-                      "{} at step {}. Lower the learning rate, clip gradients, "
-                      "or look for NaN in the data with "
-                      "autograd::AnomalyMode",
-                      value, steps, epoch, last_lr, last_good_loss, steps - 1);
-    last_good_loss = value;
-    loss.backward();
-    optimizer.step();
-    if (options.scheduler && !options.step_scheduler_per_epoch) options.scheduler->step();
-    {
-      const NoGradGuard no_grad;
-      totals.add(value, output, batch[1]);
-    }
-    if (options.on_step) {
-      options.on_step({.epoch = epoch, .step = steps, .loss = value, .lr = last_lr});
-    }
-  }
+  void begin();
+  std::int64_t resume(const std::vector<CheckpointFolder::File>& files);
+  bool train_epoch();
+  void train_step(const data::Batch& batch);
+  bool finish_epoch(const data::DataLoader* validation);
+  void report_loader();
 
   const TrainerOptions& options;
-  nn::Module& model;
-  optim::Optimizer& optimizer;
-  const data::DataLoader& training;
-  RunFolder folder;
+  const RunParts parts;
   ProgressDisplay display;
+  RunFolder folder;
   InterruptGuard interrupt;
-  std::string loader_decision;
+  CheckpointFolder checkpoints;
+  Checkpointer checkpointer;
 
-  std::int64_t steps = 0, items = 0;
-  double last_lr = 0, last_good_loss = std::nan("");
-  double seconds = 0,
-         seconds_before = 0;  // of training; at the start of the epoch
+  RunState state;
+  std::int64_t resumed_from = 0;
+  std::string loader_decision;
 };
+
+void Trainer::Run::begin() {
+  if (folder.exists()) {
+    const auto files = checkpoints.files();
+    if (options.start == Start::overwrite) {
+      checkpoints.remove_all();
+    } else if (!files.empty()) {
+      check<ValueError>(options.start == Start::resume,
+                        "Trainer: '{}' holds checkpoints of an earlier run; resume it "
+                        "(Start::resume, --resume), discard them (Start::overwrite, --overwrite), "
+                        "or choose another run folder",
+                        options.run_folder);
+      resumed_from = resume(files);
+    } else if (options.start == Start::resume) {
+      display.message("there is no checkpoint in " + checkpoints.path() + "; the run begins");
+    }
+    folder.begin(state.history);
+  }
+  parts.model.train();
+}
+
+/// Puts everything into the state of the newest usable checkpoint and returns its step.
+std::int64_t Trainer::Run::resume(const std::vector<CheckpointFolder::File>& files) {
+  std::string skipped;
+  for (const auto& file : files) {
+    try {
+      const StateDict checkpoint = load_checkpoint(file.path);
+      check_run_options(options, checkpoint, file.path);
+      state = restore(parts, checkpoint);
+      checkpointer.resumed(moment(), checkpoint);
+      display.resume(state.steps);
+      const bool over = state.epoch > options.epochs;
+      display.message(
+          fmt::format("resumed from {}: step {}, {}", file.path, state.steps,
+                      over ? "where the run is complete" : fmt::format("epoch {}", state.epoch)));
+      const std::string& version = checkpoint.text("facula_version");
+      if (version != kVersion) {
+        display.warning(
+            fmt::format("Facula {} wrote the checkpoint, this is {}: results may "
+                        "differ in rounding from an uninterrupted run's",
+                        version, kVersion));
+      }
+      return state.steps;
+    } catch (const RunOptionsError&) {
+      throw;
+    } catch (const OutOfMemory&) {
+      throw;
+    } catch (const Error& error) {
+      display.warning(fmt::format("skipped {}: {}", file.path, error.what()));
+      skipped += fmt::format("\n  {}: {}", file.path, error.what());
+    }
+  }
+  fail<IoError>(
+      "none of the {} checkpoints in '{}' can be used:{}\nTo begin anew, discard them "
+      "(Start::overwrite, --overwrite) or choose another run folder",
+      files.size(), checkpoints.path(), skipped);
+}
+
+/// True if the epoch is complete.
+bool Trainer::Run::train_epoch() {
+  const double before = state.epoch_seconds, all_before = state.seconds;
+  const auto start = Clock::now();
+  const std::int64_t size = parts.training.size();
+  // If all but its validation was done when the run was interrupted, no batch is left.
+  for (const auto& batch : parts.training.epoch(state.epoch - 1)) {
+    train_step(batch);
+    const double spent = seconds_since(start);
+    state.epoch_seconds = before + spent;
+    state.seconds = all_before + spent;
+    display.step(state.epoch, state.epoch_steps, state.totals.average(),
+                 static_cast<double>(state.totals.samples) / state.epoch_seconds);
+    if (interrupt.interrupted()) break;
+    // The end of the epoch has its own.
+    if (state.epoch_steps < size) {
+      checkpointer.after_step(moment(), [this] { return captured(); });
+    }
+  }
+  return state.epoch_steps == size;
+}
+
+void Trainer::Run::train_step(const data::Batch& batch) {
+  optim::Optimizer& optimizer = parts.optimizer;
+  optimizer.zero_grad();
+  const Tensor output = parts.model(batch[0]);
+  const Tensor loss = options.loss(output, batch[1]);
+  const auto value = loss.item<double>();
+  state.last_lr = optimizer.lr();
+  ++state.steps;
+  ++state.epoch_steps;
+  check<ValueError>(std::isfinite(value),
+                    "train: the loss is {} at step {} (epoch {}) with "
+                    "learning rate {}; the last good loss was "
+                    "{} at step {}. Lower the learning rate, clip gradients, "
+                    "or look for NaN in the data with "
+                    "autograd::AnomalyMode",
+                    value, state.steps, state.epoch, state.last_lr, state.last_good_loss,
+                    state.steps - 1);
+  state.last_good_loss = value;
+  loss.backward();
+  optimizer.step();
+  if (options.scheduler && !options.step_scheduler_per_epoch) options.scheduler->step();
+  {
+    const NoGradGuard no_grad;
+    state.totals.add(value, output, batch[1]);
+  }
+  if (options.on_step) {
+    options.on_step(
+        {.epoch = state.epoch, .step = state.steps, .loss = value, .lr = state.last_lr});
+  }
+}
+
+/// Validates, reports and writes a checkpoint. False if an interrupt came before the validation
+/// was done.
+bool Trainer::Run::finish_epoch(const data::DataLoader* validation) {
+  EpochReport report{
+      .epoch = state.epoch,
+      .steps = state.steps,
+      .training = state.totals.average(),
+      .validation = std::nullopt,
+      .lr = state.last_lr,
+      .seconds = state.epoch_seconds,
+      .items_per_s = static_cast<double>(state.totals.samples) / state.epoch_seconds};
+  if (validation) {
+    report.validation = evaluate_until(parts.model, *validation, options.loss, &interrupt);
+    if (!report.validation) return false;
+  }
+  if (options.scheduler && options.step_scheduler_per_epoch) options.scheduler->step();
+  if (options.plateau) {
+    options.plateau->step(report.validation ? report.validation->loss : report.training.loss);
+  }
+  display.epoch(report);
+  report_loader();
+  state.history.push_back(report);
+  state.items += state.totals.samples;
+  state.totals = {};
+  state.epoch_seconds = 0;
+  state.epoch_steps = 0;
+  ++state.epoch;
+  const std::string problem = folder.add(state.history);
+  if (!problem.empty()) display.warning("the metrics of an epoch are not written: " + problem);
+  if (options.on_epoch) options.on_epoch(report);
+  checkpointer.after_epoch(moment(), score_of(report), [this] { return captured(); });
+  return true;
+}
+
+/// What the loader has decided, when that is new.
+void Trainer::Run::report_loader() {
+  std::string decision = parts.training.decision();
+  if (decision == loader_decision) return;
+  loader_decision = std::move(decision);
+  if (!loader_decision.empty()) display.message("data loader: " + loader_decision);
+}
 
 Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options)
     : model_(model), optimizer_(optimizer), options_(std::move(options)) {
   check<ValueError>(options_.epochs >= 1, "Trainer: epochs is {}, must be at least 1",
                     options_.epochs);
+  check<ValueError>(options_.checkpoints.keep_last >= 1,
+                    "Trainer: checkpoints.keep_last is {}, must be at least 1",
+                    options_.checkpoints.keep_last);
   options_.loss = or_cross_entropy(options_.loss);
 }
 
@@ -142,45 +266,37 @@ Result Trainer::fit(const data::DataLoader& training, const data::DataLoader* va
                     "Trainer: {} samples make no batch of {}; lower the batch size",
                     training.samples(), training.options().batch_size);
   Run run(*this, training);
-  Result result;
-  model_.train();
-  for (std::int64_t epoch = 1; epoch <= options_.epochs && !result.interrupted; ++epoch) {
-    EpochReport report;
-    const bool complete = run.train_epoch(epoch, report);
-    result.interrupted = run.interrupt.interrupted();
-    if (!complete) break;
-    if (validation) report.validation = evaluate(model_, *validation, options_.loss);
-    run.display.epoch(report);
-    run.report_loader();
-    run.folder.add(report);
-    result.epochs.push_back(report);
-    if (options_.on_epoch) options_.on_epoch(report);
+  run.begin();
+  bool complete = true;
+  while (complete && run.state.epoch <= options_.epochs && !run.interrupt.interrupted()) {
+    complete = run.train_epoch() && run.finish_epoch(validation);
   }
-  if (result.interrupted) {
-    run.display.message(fmt::format("interrupted after step {}", run.steps));
+  const RunState& state = run.state;
+  Result result{
+      .epochs = state.history,
+      .seconds = state.seconds,
+      .items_per_s = static_cast<double>(state.items + state.totals.samples) / state.seconds,
+      .steps = state.steps,
+      .resumed_from = run.resumed_from};
+  if (state.epoch <= options_.epochs) {
+    result.interrupted = true;
+    result.signal = run.interrupt.signal();
+    run.display.message(
+        fmt::format("interrupted after step {}; the run can be resumed", state.steps));
   }
-  run.folder.save_weights(model_);
-  result.seconds = run.seconds;
-  result.items_per_s = static_cast<double>(run.items) / run.seconds;
+  std::exception_ptr problem;
+  try {
+    run.checkpointer.finish(run.moment(), [&run] { return run.captured(); });
+  } catch (const IoError&) {
+    problem = std::current_exception();  // there may be room for the weights all the same
+  }
+  run.folder.finish(model_, state.history);
+  if (problem) std::rethrow_exception(problem);
   return result;
 }
 
 Metrics evaluate(nn::Module& model, const data::DataLoader& loader, const Loss& loss) {
-  check<ValueError>(loader.size() >= 1, "evaluate: {} samples make no batch of {}",
-                    loader.samples(), loader.options().batch_size);
-  const Loss criterion = or_cross_entropy(loss);
-  const bool was_training = model.is_training();
-  model.eval();
-  Totals totals;
-  {
-    const NoGradGuard no_grad;
-    for (const auto& batch : loader.epoch(0)) {
-      const Tensor output = model(batch[0]);
-      totals.add(criterion(output, batch[1]).item<double>(), output, batch[1]);
-    }
-  }
-  model.train(was_training);
-  return totals.average();
+  return *evaluate_until(model, loader, or_cross_entropy(loss), nullptr);
 }
 
 }  // namespace facula::train

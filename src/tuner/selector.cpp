@@ -26,17 +26,17 @@ std::string layout_of(const Tensor& tensor) {
                      tensor.strides().str());
 }
 
-/// What the times depend on.
+/// What the times depend on, besides the number of threads.
 std::string problem_of(const KernelArgs& args) {
   std::string problem = args.call.op.name;
   for (std::uint32_t i = 0; i < args.call.count; ++i) {
     problem += args.has(i) ? layout_of(args.in(i)) : " -";
   }
   for (std::size_t i = 0; i < args.output_count; ++i) problem += layout_of(args.out(i));
-  return problem + fmt::format(" {{{}}} {} threads",
-                               attrs_str(args.call.op.attrs, args.call.attributes),
-                               get_num_threads());
+  return problem + fmt::format(" {{{}}}", attrs_str(args.call.op.attrs, args.call.attributes));
 }
+
+std::string threads_suffix() { return fmt::format(" {} threads", get_num_threads()); }
 
 Seconds time_of(const Implementation& implementation, const KernelArgs& args) {
   const auto start = std::chrono::steady_clock::now();
@@ -109,11 +109,16 @@ std::size_t MeasuringSelector::select(const std::vector<Implementation>& list,
   const std::vector<std::size_t> choices = candidates(list, args);
   if (choices.empty()) return list.size();
   if (choices.size() == 1) return choices[0];
-  const std::string problem = problem_of(args);
+  const std::string key = problem_of(args), threads = threads_suffix();
+  const std::string problem = key + threads;
   {
     const std::lock_guard lock(mutex_);
     const auto known = known_.find(problem);
     if (known != known_.end()) return known->second;
+    if (const auto recalled = recall(key, threads, list, choices)) {
+      known_.emplace(problem, *recalled);
+      return *recalled;
+    }
   }
   if (measuring_.test_and_set()) return choices[0];
   const struct Unlock {
@@ -127,7 +132,36 @@ std::size_t MeasuringSelector::select(const std::vector<Implementation>& list,
   if (runtime::tl_mode & runtime::kVerbose) log_decision(problem, list, choices, times, chosen);
   const std::lock_guard lock(mutex_);
   known_.emplace(problem, chosen);
+  choices_[problem] = list[chosen].name;
   return chosen;
+}
+
+std::optional<std::size_t> MeasuringSelector::recall(const std::string& problem,
+                                                     const std::string& threads,
+                                                     const std::vector<Implementation>& list,
+                                                     const std::vector<std::size_t>& candidates) {
+  auto loaded = choices_.find(problem + threads);
+  if (loaded == choices_.end() && alternatives_ == backends::cpu::Alternatives::any_rounding) {
+    // Equal bits matter more than the best choice for this number of threads.
+    loaded = choices_.lower_bound(problem + " ");
+    if (loaded != choices_.end() && !loaded->first.starts_with(problem + " ")) return std::nullopt;
+  }
+  if (loaded == choices_.end()) return std::nullopt;
+  for (const std::size_t i : candidates) {
+    if (list[i].name == loaded->second) return i;
+  }
+  return std::nullopt;
+}
+
+std::map<std::string, std::string> MeasuringSelector::choices() {
+  const std::lock_guard lock(mutex_);
+  return choices_;
+}
+
+void MeasuringSelector::load_choices(std::map<std::string, std::string> choices) {
+  const std::lock_guard lock(mutex_);
+  known_.clear();
+  choices_ = std::move(choices);
 }
 
 }  // namespace facula::tuner
@@ -152,6 +186,12 @@ std::mutex& switch_mutex() {
   return mutex;
 }
 
+/// How an active selection is named in a tuning record.
+const char* name_of(std::optional<Alternatives> alternatives) {
+  if (!alternatives) return "none";
+  return *alternatives == Alternatives::same_bits ? "same_bits" : "any_rounding";
+}
+
 }  // namespace
 
 bool benchmark() {
@@ -166,3 +206,52 @@ void benchmark(bool enabled, Alternatives alternatives) {
 }
 
 }  // namespace facula::backends::cpu
+
+namespace facula::tuner {
+
+StateDict tuning_record() {
+  using backends::cpu::Alternatives;
+  StateDict record;
+  const std::lock_guard lock(backends::cpu::switch_mutex());
+  const std::optional<Alternatives> active = backends::cpu::active();
+  record.set("alternatives", backends::cpu::name_of(active));
+  StateDict choices;
+  if (active) {
+    std::int64_t number = 0;
+    for (const auto& [problem, name] : backends::cpu::selector_for(*active)->choices()) {
+      StateDict choice;  // problems contain dots and cannot be keys
+      choice.set("problem", problem);
+      choice.set("implementation", name);
+      choices.set(std::to_string(number++), std::move(choice));
+    }
+  }
+  record.set("choices", std::move(choices));
+  return record;
+}
+
+void load_tuning_record(const StateDict& record) {
+  using backends::cpu::Alternatives;
+  const std::lock_guard lock(backends::cpu::switch_mutex());
+  const std::string& saved = record.text("alternatives");
+  const std::string now = backends::cpu::name_of(backends::cpu::active());
+  const std::string rounding = backends::cpu::name_of(Alternatives::any_rounding);
+  if (saved != now && (saved == rounding || now == rounding)) {
+    log_warning(
+        "the run that goes on chose implementations among alternatives '{}', this one among '{}': "
+        "results may differ in rounding from an uninterrupted run's; see backends::cpu::benchmark",
+        saved, now);
+  }
+  std::map<std::string, std::string> choices;
+  for (const auto& [number, choice] : record.dict("choices").entries()) {
+    const auto* entry = choice.get_if<StateDict>();
+    check<ValueError>(entry != nullptr, "tuning record: choice {} is {}, expected a tree", number,
+                      choice.kind_name());
+    choices[entry->text("problem")] = entry->text("implementation");
+  }
+  if (saved == "none") return;
+  backends::cpu::selector_for(saved == rounding ? Alternatives::any_rounding
+                                                : Alternatives::same_bits)
+      ->load_choices(std::move(choices));
+}
+
+}  // namespace facula::tuner

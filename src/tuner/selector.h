@@ -1,12 +1,16 @@
 // Choosing among an op's implementations by measurement.
 #pragma once
 
-#include <facula/backends.h>
-
 #include <atomic>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <unordered_map>
+#include <vector>
+
+#include <facula/backends.h>
+#include <facula/state_dict.h>
 
 #include "runtime/dispatch.h"
 
@@ -30,14 +34,29 @@ class MeasuringSelector : public runtime::Selector {
 
   std::size_t select(const std::vector<Implementation>& list, const KernelArgs& args) override;
 
+  /// The decisions so far, or loaded and not yet needed: problems and names of implementations.
+  std::map<std::string, std::string> choices();
+  /// Decisions to take without measuring, where the implementation still exists.
+  void load_choices(std::map<std::string, std::string> choices);
+
  private:
   std::vector<std::size_t> candidates(const std::vector<Implementation>& list,
                                       const KernelArgs& args) const;
+  std::optional<std::size_t> recall(const std::string& problem, const std::string& threads,
+                                    const std::vector<Implementation>& list,
+                                    const std::vector<std::size_t>& candidates);
 
   const backends::cpu::Alternatives alternatives_;
   std::atomic_flag measuring_;
-  std::mutex mutex_;  // guards known_
+  std::mutex mutex_;  // guards the rest
   std::unordered_map<std::string, std::size_t> known_;
+  std::map<std::string, std::string> choices_;
 };
+
+/// All decisions in force, for a run that goes on elsewhere to take the same.
+StateDict tuning_record();
+/// Makes the decisions of a record those of this process. Whether any measuring goes on is not part
+/// of it; a warning tells if it matters for the results that the record's run did it otherwise.
+void load_tuning_record(const StateDict& record);
 
 }  // namespace facula::tuner

@@ -219,18 +219,50 @@ class Training(ProgramTest):
         self.expect_error(1, ['the loss is', 'step', 'learning rate'],
                           *self.train_arguments('--lr', 1e20, '--json', out='nan'))
 
-    def test_interrupt(self):
+    def test_a_resumed_run_ends_with_the_same_weights(self):
+        more = ['--optimizer', 'adam', '--augment', 'crop,flip', '--val-split', 0.2]
+        self.assertEqual(run(*self.train_arguments(*more, '--epochs', 3, out='whole')).returncode, 0)
+        first = self.train_arguments(*more, '--checkpoint-every', '2steps', out='parts')
+        self.assertEqual(run(*first, '--epochs', 1).returncode, 0)
+        self.expect_error(1, ['--resume', '--overwrite'], *first, '--epochs', 3)
+        self.expect_error(1, ["seed is '0'", "'4' now"], *first, '--resume', '--seed', 4)
+        result = self.one_json_line(*first, '--epochs', 3, '--resume', '--threads', 3,
+                                    '--workers', 2, '--json')
+        self.assertEqual(result['resumed_from'], 5)
+        self.assertEqual(result['steps'], 15)
+        weights = [(self.folder / name / 'model.safetensors').read_bytes()
+                   for name in ('whole', 'parts')]
+        self.assertEqual(weights[0], weights[1])
+        lines = (self.folder / 'parts/metrics.jsonl').read_text().splitlines()
+        self.assertEqual([json.loads(line)['epoch'] for line in lines], [1, 2, 3])
+
+    def test_wrong_use_of_checkpoints(self):
+        self.expect_usage_error(['--out'], 'train', '--model', 'mlp', '--data', self.data,
+                                '--resume')
+        self.expect_usage_error(['--overwrite'], *self.train_arguments('--resume', '--overwrite'))
+        for interval in ('0', '-3s', '1.5steps', 'soon', '5x', 'nan'):
+            self.expect_usage_error([interval, '500steps'],
+                                    *self.train_arguments('--checkpoint-every', interval))
+
+    def interrupt(self, number, out):
         with subprocess.Popen([PROGRAM, *map(str, self.train_arguments(
-                '--epochs', 100000, '--json', out='interrupted'))], stdout=subprocess.PIPE,
+                '--epochs', 100000, '--json', out=out))], stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE, text=True) as process:
             for line in process.stderr:
                 if line.startswith('epoch 2/'):
                     break
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
             output, _ = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 130)
-        self.assertTrue(json.loads(output)['interrupted'])
-        read_safetensors_header(self.folder / 'interrupted/model.safetensors')
+        result = json.loads(output)
+        self.assertTrue(result['interrupted'])
+        read_safetensors_header(self.folder / out / 'model.safetensors')
+        newest = max((self.folder / out / 'checkpoints').iterdir())
+        self.assertEqual(newest.name, f'checkpoint-{result["steps"]:09}.safetensors')
+        return process.returncode
+
+    def test_interrupt(self):
+        self.assertEqual(self.interrupt(signal.SIGINT, 'interrupted'), 130)
+        self.assertEqual(self.interrupt(signal.SIGTERM, 'terminated'), 143)
 
 
 class Measuring(ProgramTest):

@@ -26,7 +26,7 @@ PUBLIC = {
     'ops': 'call operators ops',
     'runtime': 'backends system',
     'autograd': 'autograd',
-    'io': 'json_line model_file npy safetensors torch_file',
+    'io': 'checkpoint json_line model_file npy safetensors torch_file',
     'data': 'data data/data_loader data/dataset data/image data/sample data/sampler data/transforms',
     'nn': 'nn nn/containers nn/functional nn/init nn/layers nn/loss nn/module nn/utils',
     'optim': 'optim optim/lr_scheduler optim/optimizer',

@@ -10,6 +10,7 @@
 #include <facula/autograd.h>
 #include <facula/generator.h>
 #include <facula/ops.h>
+#include <facula/parallel.h>
 
 #include "base/check.h"
 #include "core/tensor_impl.h"
@@ -44,11 +45,15 @@ class Selection : public ::testing::Test {
 
   /// Of relu of `n` elements.
   std::size_t select(const std::vector<Implementation>& list, std::int64_t n = 10) {
+    return select(selector_, list, n);
+  }
+  static std::size_t select(MeasuringSelector& selector, const std::vector<Implementation>& list,
+                            std::int64_t n = 10) {
     const Tensor input = zeros({n});
     Tensor output = zeros({n});
     const Tensor* inputs[] = {&input};
     const Call call{op(OpId::relu), inputs, 1, nullptr};
-    return selector_.select(list, KernelArgs{call, &output, 1});
+    return selector.select(list, KernelArgs{call, &output, 1});
   }
   int runs() const { return runs_of_slow + runs_of_fast + runs_of_fastest + runs_of_last; }
 
@@ -75,11 +80,7 @@ TEST_F(Selection, WithOtherBitsOnlyIfAsked) {
   EXPECT_EQ(select(list), 0u);
   EXPECT_EQ(runs(), 0);
   MeasuringSelector any(Alternatives::any_rounding);
-  const Tensor input = zeros({10});
-  Tensor output = zeros({10});
-  const Tensor* inputs[] = {&input};
-  const Call call{op(OpId::relu), inputs, 1, nullptr};
-  EXPECT_EQ(any.select(list, KernelArgs{call, &output, 1}), 2u);
+  EXPECT_EQ(select(any, list), 2u);
   EXPECT_EQ(runs_of_last, 0);
 }
 
@@ -91,6 +92,36 @@ TEST_F(Selection, RemembersEveryProblem) {
   EXPECT_EQ(runs(), after_first);
   EXPECT_EQ(select(list, 11), 1u);
   EXPECT_GT(runs(), after_first);
+}
+
+TEST_F(Selection, LoadedChoicesNeedNoMeasuring) {
+  const std::vector<Implementation> list = {{"slow", accept, slow, 1}, {"fast", accept, fast, 1}};
+  EXPECT_EQ(select(list), 1u);
+  const int after_first = runs();
+  MeasuringSelector other(Alternatives::same_bits);
+  other.load_choices(selector_.choices());
+  EXPECT_EQ(select(other, list), 1u);
+  EXPECT_EQ(runs(), after_first);
+  EXPECT_EQ(other.choices(), selector_.choices());
+  // One that no longer exists is measured anew.
+  other.load_choices(selector_.choices());
+  EXPECT_EQ(select(other, {{"old", accept, slow, 1}, {"new", accept, fastest, 1}}), 1u);
+  EXPECT_GT(runs(), after_first);
+}
+
+TEST_F(Selection, LoadedChoicesOfOtherThreadCountsDecideWhereBitsDependOnThem) {
+  const std::vector<Implementation> list = {{"slow", accept, slow}, {"fast", accept, fast}};
+  const int threads = get_num_threads();
+  MeasuringSelector first(Alternatives::any_rounding), second(Alternatives::any_rounding);
+  EXPECT_EQ(select(first, list), 1u);
+  auto choices = first.choices();
+  ASSERT_EQ(choices.size(), 1u);
+  choices.begin()->second = "slow";  // what measuring would not choose
+  second.load_choices(choices);
+  set_num_threads(threads + 1);
+  EXPECT_EQ(select(second, list), 0u);
+  EXPECT_EQ(select(second, list, 11), 1u);  // another problem
+  set_num_threads(threads);
 }
 
 TEST_F(Selection, KeepsTheOrderWhereItIsRight) {
@@ -163,6 +194,29 @@ TEST(Benchmark, AnyRoundingStaysAccurate) {
     const Tensor error = abs(conv2d(x, w, {}, {1}, {1}).to(kFloat64) - expected);
     EXPECT_LE(amax(error).item<double>(), 1e-5 * amax(abs(expected)).item<double>());
   }
+}
+
+TEST(Benchmark, RecordsWhatIsInForce) {
+  const RestoreBenchmark restore;
+  EXPECT_EQ(tuning_record().text("alternatives"), "none");
+  EXPECT_TRUE(tuning_record().dict("choices").empty());
+  backends::cpu::benchmark(true);
+  {
+    const NoGradGuard no_grad;
+    conv2d(randn({2, 32, 12, 12}).contiguous(kChannelsLast), randn({32, 32, 3, 3}), {}, {1}, {1});
+  }
+  const StateDict record = tuning_record();
+  EXPECT_EQ(record.text("alternatives"), "same_bits");
+  ASSERT_FALSE(record.dict("choices").empty());
+  EXPECT_NE(record.text("choices.0.problem").find("conv2d"), std::string::npos);
+  StateDict none;
+  none.set("alternatives", "same_bits");
+  none.set("choices", StateDict());
+  load_tuning_record(none);
+  EXPECT_TRUE(tuning_record().dict("choices").empty());
+  load_tuning_record(record);
+  EXPECT_EQ(tuning_record().dict("choices").entries().size(),
+            record.dict("choices").entries().size());
 }
 
 TEST(Benchmark, ServesSeveralThreads) {

@@ -1,0 +1,114 @@
+#include <facula/checkpoint.h>
+
+#include <fmt/ranges.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <cstring>
+#include <iterator>
+
+#include "base/check.h"
+#include "io/safetensors.h"
+#include "io/safetensors_header.h"
+#include "io/state_json.h"
+
+namespace facula {
+namespace {
+
+// Keys and values of the metadata.
+constexpr const char* kFormatKey = "format";
+constexpr const char* kFormat = "facula-checkpoint";
+constexpr const char* kVersionKey = "version";
+constexpr const char* kVersion = "1";
+constexpr const char* kStateKey = "state";
+constexpr const char* kChecksumKey = "checksum";  // of the state's text
+
+/// The format's names, in the order of DType.
+constexpr const char* kDTypes[kDTypeCount] = {"F32",  "F64", "I32",  "I64", "U8",
+                                              "BOOL", "F16", "BF16", "I8",  "I16"};
+
+std::string hex(std::uint64_t checksum) { return fmt::format("{:016x}", checksum); }
+
+/// XXH3-64 of the bytes, seeded with dtype and shape: a shape that was changed is damage, too.
+std::string checksum_of(const io::SafetensorsEntry& entry) {
+  const std::string kind = fmt::format("{}[{}]", entry.dtype, fmt::join(entry.shape, ","));
+  return hex(XXH3_64bits_withSeed(entry.data.data(), entry.data.size(),
+                                  XXH3_64bits(kind.data(), kind.size())));
+}
+
+std::string checksum_of(const std::string& text) {
+  return hex(XXH3_64bits(text.data(), text.size()));
+}
+
+Tensor copy_of(const io::SafetensorsEntry& entry, const std::string& path) {
+  const auto* dtype = std::ranges::find(kDTypes, entry.dtype);
+  check<IoError>(dtype != std::end(kDTypes), "{}: tensor {} has dtype {}, which Facula lacks", path,
+                 io::quote_name(entry.name), entry.dtype);
+  Tensor tensor = empty(entry.shape, static_cast<DType>(dtype - kDTypes));
+  if (!entry.data.empty()) std::memcpy(tensor.raw_data(), entry.data.data(), entry.data.size());
+  return tensor;
+}
+
+/// The metadata of a checkpoint: of the right format and version, with undamaged text.
+const std::string& checked_state(const io::SafetensorsMetadata& metadata, const std::string& path) {
+  const auto text = [&](const char* key) -> const std::string& {
+    static const std::string nothing;
+    const auto found = metadata.find(key);
+    return found == metadata.end() ? nothing : found->second;
+  };
+  check<IoError>(text(kFormatKey) == kFormat,
+                 "{}: this safetensors file is no checkpoint; read it with load_safetensors", path);
+  check<IoError>(text(kVersionKey) == kVersion,
+                 "{}: version {} of the checkpoint format, this Facula reads {}; use the Facula "
+                 "that wrote it",
+                 path, io::quote_name(text(kVersionKey)), kVersion);
+  check<IoError>(checksum_of(text(kStateKey)) == text(kChecksumKey),
+                 "{}: the checkpoint is damaged: the checksum of its numbers and texts is not {}",
+                 path, io::quote_name(text(kChecksumKey)));
+  return text(kStateKey);
+}
+
+}  // namespace
+
+void save_checkpoint(const StateDict& state, const std::string& path) {
+  std::vector<Tensor> dense;  // keeps the bytes alive until they are written
+  std::vector<io::SafetensorsEntry> entries;
+  const std::string json =
+      io::format_state_json(state, [&](const std::string& name, const Tensor& tensor) {
+        const Tensor& values = dense.emplace_back(tensor.detach().cpu().contiguous());
+        entries.push_back({.name = name,
+                           .dtype = kDTypes[static_cast<int>(values.dtype())],
+                           .shape = values.sizes().vec(),
+                           .data = {static_cast<const std::uint8_t*>(values.raw_data()),
+                                    static_cast<std::size_t>(values.nbytes())}});
+        return checksum_of(entries.back());
+      });
+  io::write_safetensors(path, entries,
+                        {{kFormatKey, kFormat},
+                         {kVersionKey, kVersion},
+                         {kStateKey, json},
+                         {kChecksumKey, checksum_of(json)}});
+}
+
+StateDict load_checkpoint(const std::string& path) {
+  const io::SafetensorsReader reader(path);
+  const std::string& json = checked_state(reader.metadata(), path);
+  std::size_t used = 0;
+  StateDict state =
+      io::parse_state_json(json, path, [&](const std::string& name, const std::string& checksum) {
+        const io::SafetensorsEntry* entry = reader.find(name);
+        check<IoError>(entry != nullptr, "{}: the checkpoint is damaged: tensor {} is missing",
+                       path, io::quote_name(name));
+        check<IoError>(checksum_of(*entry) == checksum,
+                       "{}: the checkpoint is damaged: tensor {} does not have the checksum {}",
+                       path, io::quote_name(name), io::quote_name(checksum));
+        ++used;
+        return copy_of(*entry, path);
+      });
+  check<IoError>(used == reader.entries().size(),
+                 "{}: the checkpoint is damaged: it has {} tensors, its state names {}", path,
+                 reader.entries().size(), used);
+  return state;
+}
+
+}  // namespace facula

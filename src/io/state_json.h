@@ -1,0 +1,29 @@
+// A StateDict as JSON text. Trees are objects, in order; booleans, integers, numbers and strings
+// are themselves, numbers always with a point or exponent. What JSON lacks is an object with one
+// key that begins with a dot, which no entry of a StateDict can be called: {".tensor": text},
+// {".bytes": "hexadecimal"}, {".text": "hexadecimal"} for what is not UTF-8, {".number": "nan"}.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include <facula/state_dict.h>
+
+#include "base/function_ref.h"
+
+namespace facula::io {
+
+/// `tensor` gives the text that stands for the tensor called `name`. Throws ValueError for
+/// undefined tensors and for names that are not UTF-8.
+std::string format_state_json(
+    const StateDict& state,
+    FunctionRef<std::string(const std::string& name, const Tensor& tensor)> tensor);
+
+/// `tensor` gives the tensor called `name` back. Throws IoError, naming `source`, unless the text
+/// has the form above; trees deeper than 64 levels, with more than 10,000 entries or with 100,000
+/// in all are refused.
+StateDict parse_state_json(
+    std::string_view json, const std::string& source,
+    FunctionRef<Tensor(const std::string& name, const std::string& text)> tensor);
+
+}  // namespace facula::io

@@ -1,0 +1,85 @@
+#include "train/checkpoint_writer.h"
+
+#include <exception>
+#include <utility>
+
+#include <facula/autograd.h>
+
+#include "base/thread_pool.h"
+
+namespace facula::train {
+
+StateDict snapshot_of(const StateDict& state) {
+  const NoGradGuard no_grad;
+  StateDict copy;
+  for (const auto& [key, value] : state.entries()) {
+    if (const auto* tree = value.get_if<StateDict>()) {
+      copy.set(key, snapshot_of(*tree));
+    } else if (const auto* tensor = value.get_if<Tensor>(); tensor && tensor->defined()) {
+      Tensor contents = empty(tensor->sizes(), tensor->dtype());
+      contents.copy_(tensor->detach());
+      copy.set(key, std::move(contents));
+    } else {
+      copy.set(key, value);
+    }
+  }
+  return copy;
+}
+
+CheckpointWriter::CheckpointWriter(CheckpointFolder& folder)
+    : folder_(folder), thread_([this] { run(); }) {}
+
+CheckpointWriter::~CheckpointWriter() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+bool CheckpointWriter::busy() {
+  const std::lock_guard lock(mutex_);
+  return job_.has_value();
+}
+
+std::optional<CheckpointWriter::Outcome> CheckpointWriter::outcome() {
+  const std::lock_guard lock(mutex_);
+  return std::exchange(outcome_, std::nullopt);
+}
+
+void CheckpointWriter::start(Job job) {
+  {
+    const std::lock_guard lock(mutex_);
+    job_ = std::move(job);
+  }
+  changed_.notify_all();
+}
+
+void CheckpointWriter::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !job_; });
+}
+
+void CheckpointWriter::run() {
+  base::become_background_thread("checkpoints");
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return job_ || ending_; });
+    if (!job_) return;
+    lock.unlock();
+    Outcome outcome{.step = job_->step, .error = {}};
+    try {
+      folder_.write(job_->step, job_->snapshot, job_->score);
+    } catch (const std::exception& error) {
+      outcome.error = error.what();
+    }
+    job_->snapshot = StateDict();  // its memory is free before another snapshot is taken
+    lock.lock();
+    job_.reset();
+    outcome_ = std::move(outcome);
+    changed_.notify_all();
+  }
+}
+
+}  // namespace facula::train

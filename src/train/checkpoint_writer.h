@@ -1,0 +1,59 @@
+// Writes checkpoints while training goes on.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include <facula/state_dict.h>
+
+#include "train/checkpoint_folder.h"
+
+namespace facula::train {
+
+/// Copies of all tensors of `state`, contiguous on the CPU, in memory that the allocator hands out
+/// again once the copies are gone. Large ones are copied by all threads.
+StateDict snapshot_of(const StateDict& state);
+
+/// A thread that writes one snapshot at a time. Its interface is for one other thread, which may
+/// touch the folder only while the writer is not busy.
+class CheckpointWriter {
+ public:
+  explicit CheckpointWriter(CheckpointFolder& folder);
+  /// Waits until the last one is written.
+  ~CheckpointWriter();
+  CheckpointWriter(const CheckpointWriter&) = delete;
+  CheckpointWriter& operator=(const CheckpointWriter&) = delete;
+
+  struct Job {
+    std::int64_t step = 0;
+    StateDict snapshot;
+    std::optional<Score> score;
+  };
+  struct Outcome {
+    std::int64_t step = 0;
+    std::string error;  // empty: it is durable
+  };
+
+  bool busy();
+  /// What came of the job that is done, once.
+  std::optional<Outcome> outcome();
+  /// Must not be busy.
+  void start(Job job);
+  void wait();
+
+ private:
+  void run();
+
+  CheckpointFolder& folder_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Job> job_;  // waiting or being written
+  std::optional<Outcome> outcome_;
+  bool ending_ = false;
+  std::thread thread_;  // the last member: it uses the others
+};
+
+}  // namespace facula::train

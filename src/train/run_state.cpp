@@ -1,0 +1,165 @@
+#include "train/run_state.h"
+
+#include <algorithm>
+
+#include <facula/autograd.h>
+#include <facula/generator.h>
+#include <facula/version.h>
+
+#include "base/check.h"
+#include "tuner/selector.h"
+
+namespace facula::train {
+namespace {
+
+// --- History: a row of numbers per epoch ---------------------------------------------------------
+
+constexpr std::int64_t kColumns = 10;
+
+Tensor tensor_of(const std::vector<EpochReport>& history) {
+  std::vector<double> cells;
+  for (const EpochReport& report : history) {
+    const Metrics none{std::nan(""), std::nan("")};
+    const Metrics validation = report.validation.value_or(none);
+    cells.insert(cells.end(), {static_cast<double>(report.epoch), static_cast<double>(report.steps),
+                               report.training.loss, report.training.accuracy,
+                               report.validation ? 1.0 : 0.0, validation.loss, validation.accuracy,
+                               report.lr, report.seconds, report.items_per_s});
+  }
+  return tensor(cells, {static_cast<std::int64_t>(history.size()), kColumns}, kFloat64);
+}
+
+std::vector<EpochReport> history_of(const Tensor& table) {
+  check<ValueError>(table.dim() == 2 && table.size(1) == kColumns && table.dtype() == kFloat64,
+                    "the checkpoint's history is {} of size {}, expected float64 [*, {}]",
+                    name_of(table.dtype()), table.sizes().str(), kColumns);
+  const std::vector<double> cells = table.to_vector<double>();
+  std::vector<EpochReport> history;
+  for (auto row = cells.begin(); row != cells.end(); row += kColumns) {
+    EpochReport report{.epoch = static_cast<std::int64_t>(row[0]),
+                       .steps = static_cast<std::int64_t>(row[1]),
+                       .training = {row[2], row[3]},
+                       .validation = std::nullopt,
+                       .lr = row[7],
+                       .seconds = row[8],
+                       .items_per_s = row[9]};
+    if (row[4] != 0) report.validation = Metrics{row[5], row[6]};
+    history.push_back(report);
+  }
+  return history;
+}
+
+StateDict numbers_of(const RunState& state) {
+  StateDict numbers;
+  numbers.set("epoch", state.epoch);
+  numbers.set("epoch_steps", state.epoch_steps);
+  numbers.set("steps", state.steps);
+  numbers.set("items", state.items);
+  numbers.set("loss_sum", state.totals.loss);
+  numbers.set("correct", state.totals.correct);
+  numbers.set("samples", state.totals.samples);
+  numbers.set("seconds", state.seconds);
+  numbers.set("epoch_seconds", state.epoch_seconds);
+  numbers.set("last_lr", state.last_lr);
+  numbers.set("last_good_loss", state.last_good_loss);
+  return numbers;
+}
+
+RunState state_of(const StateDict& numbers) {
+  RunState state;
+  state.epoch = numbers.integer("epoch");
+  state.epoch_steps = numbers.integer("epoch_steps");
+  state.steps = numbers.integer("steps");
+  state.items = numbers.integer("items");
+  state.totals = {.loss = numbers.number("loss_sum"),
+                  .correct = numbers.integer("correct"),
+                  .samples = numbers.integer("samples")};
+  state.seconds = numbers.number("seconds");
+  state.epoch_seconds = numbers.number("epoch_seconds");
+  state.last_lr = numbers.number("last_lr");
+  state.last_good_loss = numbers.number("last_good_loss");
+  return state;
+}
+
+StateDict generator_state() {
+  StateDict state;
+  state.set("seed", static_cast<std::int64_t>(default_generator().seed()));
+  state.set("offset", static_cast<std::int64_t>(default_generator().offset()));
+  return state;
+}
+
+/// Both or neither: a schedule that begins anew in the middle of a run is no resumed run.
+void check_presence(const char* name, bool saved, bool present) {
+  check<ValueError>(saved == present, "the checkpoint was written {} a {}, this run has {}",
+                    saved ? "with" : "without", name, present ? "one" : "none");
+}
+
+}  // namespace
+
+void Totals::add(double mean_loss, const Tensor& output, const Tensor& target) {
+  const std::int64_t count = target.size(0);
+  // Mixed labels are shares of the classes.
+  const Tensor label = target.dim() == 2 ? target.argmax(1) : target;
+  loss += mean_loss * static_cast<double>(count);
+  correct += output.argmax(1).eq(label).sum().item<std::int64_t>();
+  samples += count;
+}
+
+StateDict capture(const RunParts& parts, const RunState& state) {
+  const NoGradGuard no_grad;
+  const TrainerOptions& options = parts.options;
+  StateDict result;
+  result.set("facula_version", kVersion);
+  StateDict run;
+  for (const auto& [name, value] : options.run_options) run.set(name, value);
+  result.set("run_options", std::move(run));
+  result.set("progress", numbers_of(state));
+  result.set("history", tensor_of(state.history));
+  result.set("model", parts.model.state_dict());
+  result.set("optimizer", parts.optimizer.state_dict());
+  if (options.scheduler) result.set("scheduler", options.scheduler->state_dict());
+  if (options.plateau) result.set("plateau", options.plateau->state_dict());
+  result.set("generator", generator_state());
+  result.set("loader", parts.training.state_dict());
+  result.set("tuning", tuner::tuning_record());
+  if (options.save_extra) result.set("extra", options.save_extra());
+  return result;
+}
+
+void check_run_options(const TrainerOptions& options, const StateDict& checkpoint,
+                       const std::string& path) {
+  const StateDict& saved = checkpoint.dict("run_options");
+  for (const auto& [name, value] : options.run_options) {
+    const StateValue* entry = saved.find(name);
+    const auto* text = entry ? entry->get_if<std::string>() : nullptr;
+    check<RunOptionsError>(
+        text && *text == value,
+        "{}: {} is '{}' in the run that wrote this checkpoint, but '{}' now; use the "
+        "same to resume it, or another run folder for another run",
+        path, name, text ? *text : "not given", value);
+  }
+}
+
+RunState restore(const RunParts& parts, const StateDict& checkpoint) {
+  const TrainerOptions& options = parts.options;
+  check_presence("scheduler", checkpoint.contains("scheduler"), options.scheduler != nullptr);
+  check_presence("plateau schedule", checkpoint.contains("plateau"), options.plateau != nullptr);
+  RunState state = state_of(checkpoint.dict("progress"));
+  state.history = history_of(checkpoint.tensor("history"));
+  parts.model.load_state_dict(checkpoint.dict("model"));
+  if (options.scheduler) options.scheduler->load_state_dict(checkpoint.dict("scheduler"));
+  if (options.plateau) options.plateau->load_state_dict(checkpoint.dict("plateau"));
+  // After the schedules: it has the rates as they were, whoever set them.
+  parts.optimizer.load_state_dict(checkpoint.dict("optimizer"));
+  if (options.load_extra) {
+    options.load_extra(checkpoint.contains("extra") ? checkpoint.dict("extra") : StateDict());
+  }
+  // Copies of a loader share their position.
+  data::DataLoader(parts.training).load_state_dict(checkpoint.dict("loader"));
+  tuner::load_tuning_record(checkpoint.dict("tuning"));
+  default_generator().set_state(static_cast<std::uint64_t>(checkpoint.integer("generator.seed")),
+                                static_cast<std::uint64_t>(checkpoint.integer("generator.offset")));
+  return state;
+}
+
+}  // namespace facula::train
