@@ -173,7 +173,7 @@ void add_train(CLI::App& app, TrainOptions& options, std::function<int()>& run) 
 void add_eval(CLI::App& app, EvalOptions& options, std::function<int()>& run) {
   auto& command = *app.add_subcommand("eval", "Measure trained weights on the test set");
   command.add_option("--model", options.model)->required()->check(one_of(model_names(), "model"));
-  command.add_option("--weights", options.weights, "a file of safetensors or torch.save")
+  command.add_option("--weights", options.weights, "a file of safetensors, torch.save, npz, ...")
       ->required();
   command.add_option("--key-prefix", options.key_prefix,
                      "what the names in the file begin with; others are left out");

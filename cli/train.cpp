@@ -7,7 +7,6 @@
 #include <cmath>
 #include <ctime>
 #include <filesystem>
-#include <fstream>
 #include <memory>
 #include <numeric>
 #include <optional>
@@ -257,29 +256,6 @@ int run_train(const TrainOptions& options) {
 
 namespace {
 
-/// Whether a file begins like one of safetensors: a length of 64 bits and an opening brace.
-bool is_safetensors(const std::string& path) {
-  char start[9] = {};
-  std::ifstream(path, std::ios::binary).read(start, sizeof start);
-  return start[8] == '{';
-}
-
-void load_weights(const nn::Module& model, const EvalOptions& options) {
-  if (!is_safetensors(options.weights)) {
-    model.load_pth(options.weights, {.key_prefix = options.key_prefix});
-    return;
-  }
-  if (!options.key_prefix.empty()) {
-    throw UsageError("--key-prefix: only files of torch.save are read with one");
-  }
-  try {
-    model.load_state_dict(load_safetensors(options.weights));
-  } catch (const ValueError& error) {
-    throw ValueError(fmt::format("{}: these are no weights of {}: {}", options.weights,
-                                 options.model, error.what()));
-  }
-}
-
 /// The set's numbers with the mean and deviation that were asked for.
 data::ImageSetInfo info_for(const data::ImageDatasetPtr& set, const EvalOptions& options) {
   data::ImageSetInfo info = set->info();
@@ -295,7 +271,7 @@ int run_eval(const EvalOptions& options) {
   const data::ImageDatasetPtr set =
       load_for(models::info(options.model), options.data, data::Part::test);
   nn::AnyModule model = models::create(options.model, set->info().classes);
-  load_weights(*model, options);
+  model->load_pth(options.weights, {.key_prefix = options.key_prefix});
   const train::Metrics test = train::evaluate(
       *model, evaluation_loader(set, info_for(set, options), options.batch, options.workers));
   if (options.json) {

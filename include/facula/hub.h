@@ -43,7 +43,7 @@ struct LoadOptions {
   /// random weights.
   std::string weights;
   std::string sha256;
-  /// Where in the file the weights are: "state_dict.module" for some training checkpoints.
+  /// What the names of the weights begin with: "state_dict.module." in some training checkpoints.
   std::string key_prefix;
   /// 0: as in the model's ModelInfo.
   std::int64_t num_classes = 0;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "io/file.h"
-#include "io/image_file.h"
+#include "io/images/image_file.h"
 
 namespace facula::data {
 namespace {

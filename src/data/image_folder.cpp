@@ -23,7 +23,7 @@
 #include "data/labelled_image.h"
 #include "data/loading.h"
 #include "io/file.h"
-#include "io/image_file.h"
+#include "io/images/image_file.h"
 
 namespace facula::data {
 namespace {

@@ -15,10 +15,10 @@
 #include "base/check.h"
 #include "data/class_names.h"
 #include "data/image_memory.h"
-#include "io/cifar.h"
-#include "io/compression.h"
-#include "io/idx.h"
-#include "io/tar.h"
+#include "io/archives/compression.h"
+#include "io/archives/tar.h"
+#include "io/arrays/cifar.h"
+#include "io/arrays/idx.h"
 
 namespace facula::data {
 namespace {

@@ -6,8 +6,8 @@
 
 #include "base/check.h"
 #include "data/loading.h"
+#include "io/arrays/npy.h"
 #include "io/file.h"
-#include "io/npy.h"
 
 namespace facula::data {
 namespace {

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <utility>
 
+#include <facula/json_line.h>
+
 #include "base/check.h"
 
 namespace facula::io {
@@ -71,6 +73,12 @@ class BoundedReader {
   std::string source_;
   size_t offset_ = 0;
 };
+
+/// A name from a file, made safe and short for messages.
+inline std::string quote_name(std::string_view name) {
+  constexpr size_t kLongest = 100;
+  return json_string(name.substr(0, kLongest)) + (name.size() > kLongest ? "..." : "");
+}
 
 /// What a parser may still allocate for things whose number a few bytes of a file can raise.
 class MemoryBudget {

@@ -8,8 +8,8 @@
 #include <iterator>
 
 #include "base/check.h"
-#include "io/safetensors.h"
-#include "io/safetensors_header.h"
+#include "io/bounded.h"
+#include "io/safetensors/safetensors.h"
 #include "io/state_json.h"
 
 namespace facula {
@@ -22,10 +22,6 @@ constexpr const char* kVersionKey = "version";
 constexpr const char* kVersion = "1";
 constexpr const char* kStateKey = "state";
 constexpr const char* kChecksumKey = "checksum";  // of the state's text
-
-/// The format's names, in the order of DType.
-constexpr const char* kDTypes[kDTypeCount] = {"F32",  "F64", "I32",  "I64", "U8",
-                                              "BOOL", "F16", "BF16", "I8",  "I16"};
 
 std::string hex(std::uint64_t checksum) { return fmt::format("{:016x}", checksum); }
 
@@ -41,10 +37,11 @@ std::string checksum_of(const std::string& text) {
 }
 
 Tensor copy_of(const io::SafetensorsEntry& entry, const std::string& path) {
-  const auto* dtype = std::ranges::find(kDTypes, entry.dtype);
-  check<IoError>(dtype != std::end(kDTypes), "{}: tensor {} has dtype {}, which Facula lacks", path,
-                 io::quote_name(entry.name), entry.dtype);
-  Tensor tensor = empty(entry.shape, static_cast<DType>(dtype - kDTypes));
+  const auto* dtype = std::ranges::find(io::kSafetensorsDTypes, entry.dtype);
+  check<IoError>(dtype != std::end(io::kSafetensorsDTypes),
+                 "{}: tensor {} has dtype {}, which Facula lacks", path, io::quote_name(entry.name),
+                 entry.dtype);
+  Tensor tensor = empty(entry.shape, static_cast<DType>(dtype - io::kSafetensorsDTypes));
   if (!entry.data.empty()) std::memcpy(tensor.raw_data(), entry.data.data(), entry.data.size());
   return tensor;
 }
@@ -76,11 +73,7 @@ void save_checkpoint(const StateDict& state, const std::string& path) {
   const std::string json =
       io::format_state_json(state, [&](const std::string& name, const Tensor& tensor) {
         const Tensor& values = dense.emplace_back(tensor.detach().cpu().contiguous());
-        entries.push_back({.name = name,
-                           .dtype = kDTypes[static_cast<int>(values.dtype())],
-                           .shape = values.sizes().vec(),
-                           .data = {static_cast<const std::uint8_t*>(values.raw_data()),
-                                    static_cast<std::size_t>(values.nbytes())}});
+        entries.push_back(io::entry_of(name, values));
         return checksum_of(entries.back());
       });
   io::write_safetensors(path, entries,

@@ -7,12 +7,12 @@
 #include <map>
 
 #include "base/check.h"
+#include "io/arrays/npz.h"
+#include "io/bounded.h"
 #include "io/file.h"
 #include "io/file_format.h"
-#include "io/npz.h"
-#include "io/safetensors.h"
-#include "io/safetensors_header.h"
-#include "io/torch_file.h"
+#include "io/safetensors/safetensors.h"
+#include "io/torch/torch_file.h"
 
 namespace facula {
 namespace {

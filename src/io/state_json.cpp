@@ -10,7 +10,7 @@
 #include <facula/json_line.h>
 
 #include "base/check.h"
-#include "io/safetensors_header.h"
+#include "io/bounded.h"
 
 namespace facula::io {
 namespace {
@@ -170,11 +170,12 @@ class Parser {
       case '"': return string();
       case 't': return literal("true", true);
       case 'f': return literal("false", false);
+      case 'n': return literal("null", None);
       default: return number();
     }
   }
 
-  StateValue literal(std::string_view word, bool meaning) {
+  StateValue literal(std::string_view word, StateValue meaning) {
     if (json_.substr(at_, word.size()) != word) refuse("a value");
     at_ += word.size();
     return meaning;
@@ -275,8 +276,7 @@ void write_tree(std::string& json, const StateDict& tree, const std::string& pre
     } else if (const auto* bytes = value.get_if<Bytes>()) {
       json += special(kBytesKey, to_hex(bytes->data(), bytes->size()));
     } else {
-      fail<ValueError>("checkpoint: {} is {}, which cannot be saved; leave it out",
-                       quote_name(name), value.kind_name());
+      json += "null";
     }
   }
   json += '}';

@@ -1,6 +1,7 @@
 // A StateDict as JSON text. Trees are objects, in order; booleans, integers, numbers and strings
-// are themselves, numbers always with a point or exponent. What JSON lacks is an object with one
-// key that begins with a dot, which no entry of a StateDict can be called: {".tensor": text},
+// are themselves, numbers always with a point or exponent, None is null. What JSON lacks is an
+// object with one key that begins with a dot, which no entry of a StateDict can be called:
+// {".tensor": text},
 // {".bytes": "hexadecimal"}, {".text": "hexadecimal"} for what is not UTF-8, {".number": "nan"}.
 #pragma once
 

@@ -1,7 +1,5 @@
 #include <facula/hub.h>
 
-#include <facula/model_file.h>
-
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -76,10 +74,9 @@ nn::AnyModule load(const std::string& model, const LoadOptions& options) {
   nn::AnyModule module = models::create(model, options.num_classes);
   module->eval();
   if (options.weights.empty()) return module;
-  const StateDict file = load_weights(download(options.weights, options.sha256, options.download));
-  const StateDict& state = options.key_prefix.empty() ? file : file.dict(options.key_prefix);
+  const std::string path = download(options.weights, options.sha256, options.download);
   try {
-    module->load_state_dict(state, options.strict);
+    module->load_pth(path, {.key_prefix = options.key_prefix, .strict = options.strict});
   } catch (const ValueError& error) {
     fail<ValueError>("hub: {} holds no weights of {}: {}", options.weights, model, error.what());
   }

@@ -8,7 +8,7 @@
 #include <typeinfo>
 
 #include <facula/autograd.h>
-#include <facula/torch_file.h>
+#include <facula/model_file.h>
 
 #include "base/check.h"
 #include "core/tensor_impl.h"
@@ -456,7 +456,7 @@ LoadReport Module::load_state_dict(const StateDict& state, bool strict) const {
 }
 
 LoadReport Module::load_pth(const std::string& path, const LoadPthOptions& options) const {
-  const StateDict file = load_torch(path);
+  const StateDict file = load_weights(path);
   try {
     if (options.key_prefix.empty()) return load_state_dict(file, options.strict);
     const StateDict state = without_prefix(file, options.key_prefix);

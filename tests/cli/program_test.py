@@ -194,7 +194,7 @@ class Training(ProgramTest):
         self.assertEqual(evaluated['samples'], 32)
         self.assertAlmostEqual(evaluated['test_accuracy'], result['test_accuracy'])
         self.assertAlmostEqual(evaluated['test_loss'], result['test_loss'], places=6)
-        self.expect_error(1, ['mnist-cnn'], 'eval', '--model', 'mnist-cnn', '--weights',
+        self.expect_error(1, ['does not fit MnistCnn'], 'eval', '--model', 'mnist-cnn', '--weights',
                           self.folder / 'run/model.safetensors', '--data', self.data)
 
     def test_plain_lines_off_a_terminal(self):

@@ -7,7 +7,7 @@
 
 #include <facula/error.h>
 
-#include "io/cifar.h"
+#include "io/arrays/cifar.h"
 
 using facula::io::CifarKind;
 

@@ -5,7 +5,7 @@
 
 #include <facula/error.h>
 
-#include "io/compression.h"
+#include "io/archives/compression.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kLimit = 1 << 20;

@@ -5,7 +5,7 @@
 
 #include <facula/error.h>
 
-#include "io/idx.h"
+#include "io/arrays/idx.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {

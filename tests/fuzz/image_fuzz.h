@@ -10,7 +10,7 @@
 
 #include <facula/error.h>
 
-#include "io/image_file.h"
+#include "io/images/image_file.h"
 
 namespace facula::io {
 

@@ -5,7 +5,7 @@
 
 #include <facula/error.h>
 
-#include "io/npy.h"
+#include "io/arrays/npy.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {

@@ -6,8 +6,8 @@
 
 #include <facula/error.h>
 
+#include "io/arrays/npz.h"
 #include "io/file_format.h"
-#include "io/npz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace facula;

@@ -6,9 +6,9 @@
 
 #include <facula/error.h>
 
-#include "io/pickle.h"
-#include "io/torch_tree.h"
-#include "io/torch_types.h"
+#include "io/torch/pickle.h"
+#include "io/torch/torch_tree.h"
+#include "io/torch/torch_types.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr uint64_t kMemory = 1 << 20;

@@ -6,7 +6,7 @@
 
 #include <facula/error.h>
 
-#include "io/safetensors.h"
+#include "io/safetensors/safetensors.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {

@@ -10,7 +10,7 @@
 
 #include <facula/error.h>
 
-#include "io/tar.h"
+#include "io/archives/tar.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kBlock = 512, kChecksum = 148, kMagic = 257;

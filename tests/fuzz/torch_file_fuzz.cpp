@@ -5,7 +5,7 @@
 
 #include <facula/error.h>
 
-#include "io/torch_file.h"
+#include "io/torch/torch_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   namespace io = facula::io;

@@ -7,7 +7,7 @@
 
 #include <facula/error.h>
 
-#include "io/zip.h"
+#include "io/archives/zip.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   try {

@@ -38,6 +38,7 @@ StateDict sample() {
   state.set("bytes", Bytes{0, 255, 16});
   state.set("nothing", StateDict());
   state.set("a", 7);
+  state.set("optimizer.nothing", None);
   return state;
 }
 
@@ -61,6 +62,7 @@ TEST(Checkpoint, GivesEverythingBackInOrder) {
   EXPECT_TRUE(std::isnan(loaded.number("optimizer.nan")));
   EXPECT_EQ(loaded.number("optimizer.tiny"), 4.9e-324);
   EXPECT_EQ(loaded.text("latin"), "caf\xe9");
+  EXPECT_TRUE(loaded.at("optimizer.nothing").get_if<NoneType>());
 }
 
 TEST(Checkpoint, EqualStatesGiveEqualFiles) {
@@ -180,7 +182,7 @@ TEST(StateJson, RefusesEverythingElse) {
                                   std::string("{\"a\":1,\"a\":2}"),
                                   std::string("{\"a.b\":1}"),
                                   std::string("{\"\":1}"),
-                                  std::string("{\"a\":null}"),
+                                  std::string("{\"a\":nul}"),
                                   std::string("{\"a\":[1]}"),
                                   std::string("{\"a\":01x}"),
                                   std::string("{\"a\":9223372036854775808}"),

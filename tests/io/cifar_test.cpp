@@ -1,4 +1,4 @@
-#include "io/cifar.h"
+#include "io/arrays/cifar.h"
 
 #include <algorithm>
 

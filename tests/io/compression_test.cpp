@@ -1,4 +1,4 @@
-#include "io/compression.h"
+#include "io/archives/compression.h"
 
 #include <lzma.h>
 #include <zlib.h>

@@ -1,4 +1,4 @@
-#include "io/idx.h"
+#include "io/arrays/idx.h"
 
 #include <numeric>
 

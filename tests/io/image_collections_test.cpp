@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-#include "io/image_file.h"
+#include "io/images/image_file.h"
 #include "tests/io/encode_image.h"
 #include "tests/io/shared_files.h"
 #include "tests/io/test_files.h"

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "io/file.h"
-#include "io/image_file.h"
+#include "io/images/image_file.h"
 #include "tests/io/encode_image.h"
 #include "tests/io/test_files.h"
 

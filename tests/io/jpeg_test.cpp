@@ -1,11 +1,11 @@
-#include "io/jpeg.h"
+#include "io/images/jpeg.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <string>
 
 #include "io/file.h"
-#include "io/image_file.h"
+#include "io/images/image_file.h"
 #include "tests/io/encode_image.h"
 #include "tests/io/test_files.h"
 

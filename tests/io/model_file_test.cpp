@@ -4,7 +4,7 @@
 #include <facula/torch_file.h>
 
 #include "io/file_format.h"
-#include "io/safetensors.h"
+#include "io/safetensors/safetensors.h"
 #include "test_files.h"
 #include "tests/support/expect.h"
 

@@ -1,4 +1,4 @@
-#include "io/npy.h"
+#include "io/arrays/npy.h"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-#include "io/npz.h"
+#include "io/arrays/npz.h"
 
 #include <facula/npy.h>
 

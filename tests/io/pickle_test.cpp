@@ -1,4 +1,4 @@
-#include "io/pickle.h"
+#include "io/torch/pickle.h"
 
 #include <fmt/core.h>
 
@@ -151,8 +151,8 @@ TEST(Pickle, MemoAndStack) {
 TEST(Pickle, MemoryIsBounded) {
   const uint64_t limit = 1 << 16;
   for (const std::string& unit : {"]"s, "("s, "K\x01"s, ")"s, "}"s, "(t"s,
-                                 "K\x01"
-                                 "0"s}) {
+                                  "K\x01"
+                                  "0"s}) {
     std::string text;
     for (int i = 0; i < 100'000; ++i) text += unit;
     expect_error([&] { Parsed parsed(text + ".", limit); }, {"a.pkl"});

@@ -1,11 +1,11 @@
-#include "io/png.h"
+#include "io/images/png.h"
 
 #include <zlib.h>
 
 #include <cstring>
 #include <string>
 
-#include "io/image_file.h"
+#include "io/images/image_file.h"
 #include "tests/io/encode_image.h"
 #include "tests/io/test_files.h"
 

@@ -7,7 +7,7 @@
 
 #include <facula/autograd.h>
 
-#include "io/safetensors.h"
+#include "io/safetensors/safetensors.h"
 #include "test_files.h"
 #include "tests/support/expect.h"
 

@@ -1,12 +1,12 @@
-#include "io/safetensors.h"
+#include "io/safetensors/safetensors.h"
 
 #include <algorithm>
 #include <cstring>
 #include <map>
 #include <sstream>
 
-#include "io/compression.h"
-#include "io/safetensors_header.h"
+#include "io/archives/compression.h"
+#include "io/safetensors/safetensors_header.h"
 #include "test_files.h"
 
 namespace facula::io {

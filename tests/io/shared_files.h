@@ -7,8 +7,8 @@
 #include <string_view>
 #include <vector>
 
-#include "io/compression.h"
-#include "io/tar.h"
+#include "io/archives/compression.h"
+#include "io/archives/tar.h"
 
 namespace facula::io {
 

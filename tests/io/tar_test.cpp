@@ -1,8 +1,8 @@
-#include "io/tar.h"
+#include "io/archives/tar.h"
 
 #include <cstdlib>
 
-#include "io/compression.h"
+#include "io/archives/compression.h"
 #include "io/file.h"
 #include "tar_files.h"
 #include "test_files.h"

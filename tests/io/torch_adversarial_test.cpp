@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "io/torch_file.h"
-#include "io/zip.h"
+#include "io/archives/zip.h"
+#include "io/torch/torch_file.h"
 #include "tests/io/shared_files.h"
 #include "tests/io/test_files.h"
 

@@ -2,7 +2,7 @@
 
 #include <facula/nn.h>
 
-#include "io/torch_file.h"
+#include "io/torch/torch_file.h"
 #include "tests/io/test_files.h"
 #include "tests/io/zip_files.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "io/torch_file.h"
-#include "io/torch_types.h"
+#include "io/torch/torch_file.h"
+#include "io/torch/torch_types.h"
 #include "tests/io/shared_files.h"
 #include "tests/io/test_files.h"
 

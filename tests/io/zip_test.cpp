@@ -1,4 +1,4 @@
-#include "io/zip.h"
+#include "io/archives/zip.h"
 
 #include "tests/io/test_files.h"
 #include "tests/io/zip_files.h"

@@ -34,7 +34,7 @@ TEST(Hub, WeightsInsideACheckpoint) {
   file.set("epoch", zeros({}));
   save_weights(file, folder / "c.pth");
   const nn::AnyModule model = hub::load(
-      "mlp", {.weights = "file://" + (folder / "c.pth"), .key_prefix = "state_dict.module"});
+      "mlp", {.weights = "file://" + (folder / "c.pth"), .key_prefix = "state_dict.module."});
   expect_equal(model->parameters()[0], source->parameters()[0]);
   EXPECT_ERROR(ValueError, "no weights of mlp", hub::load("mlp", {.weights = folder / "c.pth"}));
   EXPECT_ERROR(ValueError, "no model \"mlp2\"", hub::load("mlp2"));

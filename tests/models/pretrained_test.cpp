@@ -74,9 +74,13 @@ void expect_right(const char* model_name, const char* file, const Expected& expe
                {0.229, 0.224, 0.225});
 }
 
-TEST(Pretrained, ResNet20OnCifar10) { expect_right("resnet20", "resnet20-12fca82f.th", {9173, 455}); }
+TEST(Pretrained, ResNet20OnCifar10) {
+  expect_right("resnet20", "resnet20-12fca82f.th", {9173, 455});
+}
 
-TEST(Pretrained, ResNet32OnCifar10) { expect_right("resnet32", "resnet32-d509ac18.th", {9263, 466}); }
+TEST(Pretrained, ResNet32OnCifar10) {
+  expect_right("resnet32", "resnet32-d509ac18.th", {9263, 466});
+}
 
 /// The network that burn's tests of PyTorch's files train on MNIST.
 struct BurnMnist : nn::Module {

@@ -5,7 +5,7 @@
 
 #include <fmt/ranges.h>
 
-#include "io/safetensors.h"
+#include "io/safetensors/safetensors.h"
 #include "tests/ops/op_examples.h"
 
 namespace facula::test {

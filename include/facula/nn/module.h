@@ -202,8 +202,8 @@ class FACULA_API Module : public Member {
   /// is then unchanged. Batch norm's num_batches_tracked may always be missing: files from before
   /// PyTorch 1.0 have none.
   LoadReport load_state_dict(const StateDict& state, bool strict = true) const;
-  /// The same with a file of torch.save or TorchScript (see load_torch, which says what else is
-  /// thrown); messages name the file.
+  /// The same with a file of torch.save or of any other format that load_weights reads, which says
+  /// what else is thrown; messages name the file.
   LoadReport load_pth(const std::string& path, const LoadPthOptions& options = {}) const;
 
   // --- Hooks ---------------------------------------------------------------------------------

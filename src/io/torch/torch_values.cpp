@@ -1,0 +1,193 @@
+#include "io/torch/torch_values.h"
+
+#include <bit>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace facula::io {
+namespace {
+
+using Items = std::span<const PickleValue>;
+
+Items arguments_of(const Pickle& pickle, const PickleValue& call) {
+  return pickle.items(pickle.arguments(call));
+}
+
+/// `name` without the module of Python's built-in functions; empty if it is none of them.
+std::string_view builtin_name(std::string_view name) {
+  for (const std::string_view module : {"builtins.", "__builtin__."}) {
+    if (name.starts_with(module)) return name.substr(module.size());
+  }
+  return {};
+}
+
+/// UTF-8 text of code points below 256 as the bytes that they stand for.
+std::optional<Bytes> encode_latin1(std::string_view text) {
+  Bytes bytes;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<uint8_t>(text[i]);
+    if (byte < 0x80) {
+      bytes.push_back(byte);
+      continue;
+    }
+    if ((byte != 0xc2 && byte != 0xc3) || i + 1 == text.size()) return std::nullopt;
+    const auto next = static_cast<uint8_t>(text[++i]);
+    if ((next & 0xc0) != 0x80) return std::nullopt;
+    bytes.push_back(static_cast<uint8_t>((byte & 3) << 6 | (next & 0x3f)));
+  }
+  return bytes;
+}
+
+/// Bytes, or a call that makes some: protocol 2 has none and writes text to be encoded.
+std::optional<Bytes> bytes_of(const Pickle& pickle, const PickleValue& value, int depth = 0) {
+  constexpr int kMaxDepth = 4;
+  if (value.is(PickleKind::bytes)) return Bytes(value.data().begin(), value.data().end());
+  if (!value.is(PickleKind::call) || depth == kMaxDepth) return std::nullopt;
+  const std::string& name = pickle.callable(value);
+  const Items arguments = arguments_of(pickle, value);
+  const std::string_view builtin = builtin_name(name);
+  const bool is_buffer = builtin == "bytearray" || builtin == "bytes";
+  if (!is_buffer && name != "_codecs.encode") return std::nullopt;
+  if (arguments.empty() && is_buffer) return Bytes();
+  if (arguments.size() == 1 && is_buffer) return bytes_of(pickle, arguments[0], depth + 1);
+  const auto is_text = [](const PickleValue& v) { return v.is(PickleKind::text); };
+  if (arguments.size() != 2 || !is_text(arguments[0]) || !is_text(arguments[1])) {
+    return std::nullopt;
+  }
+  const std::string_view encoding = arguments[1].data();
+  if (encoding != "latin1" && encoding != "latin-1") return std::nullopt;
+  return encode_latin1(arguments[0].data());
+}
+
+template <class T>
+T from_bytes(const Bytes& bytes) {
+  T value;
+  std::memcpy(&value, bytes.data(), sizeof(T));
+  return value;
+}
+
+/// numpy.core.multiarray.scalar(dtype, bytes).
+std::optional<StateValue> numpy_scalar(const Pickle& pickle, const PickleValue& call) {
+  const Items arguments = arguments_of(pickle, call);
+  if (arguments.size() != 2 || !arguments[0].is(PickleKind::call)) return std::nullopt;
+  const PickleValue& dtype = arguments[0];
+  const auto bytes = bytes_of(pickle, arguments[1]);
+  const Items type = arguments_of(pickle, dtype);
+  if (pickle.callable(dtype) != "numpy.dtype" || !bytes || type.empty() ||
+      !type[0].is(PickleKind::text)) {
+    return std::nullopt;
+  }
+  // The state of a dtype is (version, byte order, ...).
+  const PickleValue& state = pickle.state(dtype);
+  if (state.is(PickleKind::tuple)) {
+    const Items fields = pickle.items(state);
+    if (fields.size() < 2 || !fields[1].is(PickleKind::text) || fields[1].data() == ">") {
+      return std::nullopt;
+    }
+  }
+  const std::string_view code = type[0].data();
+  if (code.size() != 2 || bytes->size() != static_cast<size_t>(code[1] - '0')) return std::nullopt;
+  if (code == "f8") return from_bytes<double>(*bytes);
+  if (code == "f4") return double{from_bytes<float>(*bytes)};
+  if (code == "i8") return from_bytes<int64_t>(*bytes);
+  if (code == "i4") return int64_t{from_bytes<int32_t>(*bytes)};
+  if (code == "i2") return int64_t{from_bytes<int16_t>(*bytes)};
+  if (code == "i1") return int64_t{from_bytes<int8_t>(*bytes)};
+  if (code == "u4") return int64_t{from_bytes<uint32_t>(*bytes)};
+  if (code == "u2") return int64_t{from_bytes<uint16_t>(*bytes)};
+  if (code == "u1") return int64_t{from_bytes<uint8_t>(*bytes)};
+  if (code == "b1") return from_bytes<uint8_t>(*bytes) != 0;
+  return std::nullopt;
+}
+
+/// torch.device("cuda", 0) as "cuda:0".
+std::optional<StateValue> device(const Pickle& pickle, const PickleValue& call) {
+  const Items arguments = arguments_of(pickle, call);
+  if (arguments.empty() || !arguments[0].is(PickleKind::text)) return std::nullopt;
+  std::string name(arguments[0].data());
+  if (arguments.size() == 1) return name;
+  if (arguments.size() != 2 || !arguments[1].is(PickleKind::integer)) return std::nullopt;
+  return name + ":" + std::to_string(arguments[1].integer);
+}
+
+std::optional<StateValue> complex_number(const Pickle& pickle, const PickleValue& call) {
+  const Items arguments = arguments_of(pickle, call);
+  if (arguments.size() != 2 || !arguments[0].is(PickleKind::number) ||
+      !arguments[1].is(PickleKind::number)) {
+    return std::nullopt;
+  }
+  StateDict parts;
+  parts.set("real", arguments[0].number);
+  parts.set("imag", arguments[1].number);
+  return parts;
+}
+
+}  // namespace
+
+void fail_arguments(const Pickle& pickle, const PickleValue& call, const std::string& source) {
+  fail<IoError>(
+      "{}: the pickle calls {} with arguments that it does not take; the file is damaged or "
+      "malicious, refuse it",
+      source, pickle.callable(call));
+}
+
+std::optional<StateValue> leaf_of_call(const Pickle& pickle, const PickleValue& call,
+                                       const std::string& source) {
+  const std::string& name = pickle.callable(call);
+  const std::string_view builtin = builtin_name(name);
+  std::optional<StateValue> value;
+  if (name.ends_with(".multiarray.scalar")) {
+    value = numpy_scalar(pickle, call);
+  } else if (name == "torch.device") {
+    value = device(pickle, call);
+  } else if (builtin == "complex") {
+    value = complex_number(pickle, call);
+  } else if (builtin == "bytes" || builtin == "bytearray" || name == "_codecs.encode") {
+    if (auto bytes = bytes_of(pickle, call)) value = std::move(*bytes);
+  } else {
+    return std::nullopt;
+  }
+  if (!value) fail_arguments(pickle, call, source);
+  return value;
+}
+
+std::optional<std::vector<int64_t>> sizes_of(const Pickle& pickle, const PickleValue& value,
+                                             size_t max_count) {
+  if (value.is(PickleKind::call)) {
+    const std::string& name = pickle.callable(value);
+    const Items arguments = arguments_of(pickle, value);
+    const bool known = name == "torch.Size" || name == "torch.jit._pickle.build_intlist";
+    if (!known || arguments.size() != 1 || arguments[0].is(PickleKind::call)) return std::nullopt;
+    return sizes_of(pickle, arguments[0], max_count);
+  }
+  if (!value.is(PickleKind::tuple) && !value.is(PickleKind::list)) return std::nullopt;
+  const Items items = pickle.items(value);
+  if (items.size() > max_count) return std::nullopt;
+  std::vector<int64_t> sizes;
+  for (const PickleValue& item : items) {
+    if (!item.is(PickleKind::integer) || item.integer < 0) return std::nullopt;
+    sizes.push_back(item.integer);
+  }
+  return sizes;
+}
+
+std::string name_of_key(const PickleValue& key, size_t position) {
+  switch (key.kind) {
+    case PickleKind::none: return "None";
+    case PickleKind::boolean: return key.integer ? "True" : "False";
+    case PickleKind::integer: return std::to_string(key.integer);
+    case PickleKind::text: break;
+    default: return fmt::format("key{}", position);
+  }
+  // Names are paths, whose parts are not empty.
+  std::string name;
+  for (const char letter : key.data()) {
+    if (letter == '.' && (name.empty() || name.back() == '.')) name += '_';
+    name += letter;
+  }
+  if (name.empty() || name.back() == '.') name += '_';
+  return name;
+}
+
+}  // namespace facula::io
