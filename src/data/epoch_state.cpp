@@ -99,6 +99,7 @@ bool Epoch::State::run_one() noexcept {
   {
     const std::lock_guard lock(mutex_);
     slot->ready = true;
+    slot.reset();  // what it holds, perhaps an exception, is the consumer's alone from now on
     --working_;
   }
   changed_.notify_all();
