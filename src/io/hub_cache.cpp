@@ -25,12 +25,6 @@ bool is_hexadecimal(std::string_view text) {
   return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-void make_folder(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) fail_system("create the folder", path, error.value());
-}
-
 /// What has arrived of a file, locked against other processes and threads.
 class PartialFile {
  public:
@@ -40,9 +34,8 @@ class PartialFile {
       const int descriptor = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
       if (descriptor < 0) fail_system("open", path_, errno);
       file_ = FileDescriptor(descriptor);
-      while (::flock(descriptor, LOCK_EX) != 0) {
-        if (errno != EINTR) fail_system("lock", path_, errno);
-      }
+      const int result = retry_interrupted([&] { return ::flock(descriptor, LOCK_EX); });
+      if (result != 0) fail_system("lock", path_, errno);
       // Whoever had the lock has renamed the file, unless it is still the one of that name.
       struct stat locked, named;
       if (::fstat(descriptor, &locked) != 0) fail_system("examine", path_, errno);
@@ -70,9 +63,7 @@ class PartialFile {
 
   /// Makes the content durable under another name.
   void rename_to(const std::string& target) {
-    while (::fsync(file_.get()) != 0) {
-      if (errno != EINTR) fail_system("flush", path_, errno);
-    }
+    flush(file_, "flush", path_);
     if (::rename(path_.c_str(), target.c_str()) != 0) fail_system("replace", target, errno);
   }
 
@@ -148,7 +139,7 @@ std::string HubCache::find(const WantedFile& wanted) const {
 }
 
 std::string HubCache::fetch(const WantedFile& wanted, int64_t timeout) const {
-  for (const char* part : {"/files", "/addresses", "/partial"}) make_folder(folder_ + part);
+  for (const char* part : {"/files", "/addresses", "/partial"}) make_folders(folder_ + part);
   const std::string address = sha256_of(wanted.url);
   PartialFile partial(folder_ + "/partial/" + address);
   // Somebody else may have downloaded it while this process waited for the lock.
