@@ -4,8 +4,9 @@
 //
 //   bench_auto_workers KIND:PATH TRANSFORM [BATCH] [ROUNDS]
 //
-// Every round runs every setting, up to 2 workers more than there are CPUs. Times are of the second
-// half of a run, when kAuto has decided; `all` is the whole run, search included.
+// Every round runs every setting, up to 2 workers more than there are CPUs. Times are of the
+// batches after kAuto has decided, which takes as many batches as are printed; other settings warm
+// up meanwhile.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +27,8 @@ namespace {
 using namespace facula;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kBatches = 400;
+constexpr std::int64_t kWarmUp = 40, kLongestSearch = 5000, kLeastTimed = 20;  // batches
+constexpr double kTimedSeconds = 0.5;                                          // at least
 constexpr std::int64_t kSide = 256;
 
 double seconds_since(Clock::time_point start) {
@@ -54,13 +56,14 @@ struct Work {
 };
 
 struct Time {
-  double settled = 0, all = 0;  ///< per batch
+  double seconds = 0;         ///< per batch
+  std::int64_t searched = 0;  ///< batches before the first that counts
   std::string decision;
 };
 
-/// Goes through batches, epoch after epoch.
+/// Goes through batches, epoch after epoch, until enough have been timed.
 Time run_loop(const data::ImageDatasetPtr& set, const std::string& transform, std::int64_t batch,
-              int workers, const Work& work, std::int64_t products, std::int64_t batches) {
+              int workers, const Work& work, std::int64_t products) {
   const data::ImageSetInfo& info = set->info();
   const data::DataLoader loader(
       set, {.batch_size = batch,
@@ -68,51 +71,61 @@ Time run_loop(const data::ImageDatasetPtr& set, const std::string& transform, st
             .drop_last = true,
             .transform = data::transforms::by_name(transform, info.mean, info.std),
             .num_workers = workers});
+  const auto settled = [&](std::int64_t count) {
+    if (workers != data::kAuto) return count >= kWarmUp;
+    return !loader.decision().empty() || count >= kLongestSearch;
+  };
   Time time;
-  double half = 0;
+  bool timing = false;
   std::int64_t count = 0;
-  const auto start = Clock::now();
-  for (std::int64_t epoch = 0; count < batches; ++epoch) {
+  Clock::time_point start;
+  for (std::int64_t epoch = 0;; ++epoch) {
     for (const data::Batch& made : loader.epoch(epoch)) {
       made[0].sum();
       work.run(products);
-      if (++count == batches / 2) half = seconds_since(start);
-      if (count == batches) break;
+      ++count;
+      const std::int64_t timed = count - time.searched;
+      const double seconds = timing ? seconds_since(start) : 0;
+      if (seconds >= kTimedSeconds && timed >= kLeastTimed) {
+        time.seconds = seconds / static_cast<double>(timed);
+        time.decision = loader.decision();
+        return time;
+      }
+      if (timing || !settled(count)) continue;
+      timing = true;
+      time.searched = count;
+      start = Clock::now();
     }
   }
-  const double all = seconds_since(start);
-  time.settled = (all - half) / static_cast<double>(batches - batches / 2);
-  time.all = all / static_cast<double>(batches);
-  time.decision = loader.decision();
-  return time;
 }
 
 void compare(const char* name, const data::ImageDatasetPtr& set, const std::string& transform,
              std::int64_t batch, int rounds, const Work& work, std::int64_t products) {
   std::vector<int> settings = {data::kAuto};
   for (int workers = 0; workers <= get_num_threads() + 2; ++workers) settings.push_back(workers);
-  std::map<int, std::vector<double>> settled, all;
+  std::map<int, std::vector<double>> seconds;
+  std::vector<double> searched;
   std::string decision;
   for (int round = 0; round < rounds; ++round) {
     for (const int workers : settings) {
-      const Time time = run_loop(set, transform, batch, workers, work, products, kBatches);
-      settled[workers].push_back(time.settled);
-      all[workers].push_back(time.all);
-      if (workers == data::kAuto) decision = time.decision;
+      const Time time = run_loop(set, transform, batch, workers, work, products);
+      seconds[workers].push_back(time.seconds);
+      if (workers != data::kAuto) continue;
+      searched.push_back(static_cast<double>(time.searched));
+      decision = time.decision;
     }
   }
   fmt::print("{}: {} products of {}x{} a batch\n", name, products, kSide, kSide);
   double best = 1e30;
   for (const int workers : settings) {
-    const double ms = 1e3 * median(settled[workers]);
-    fmt::print("  {:>4} workers {:9.3f} ms a batch, {:9.3f} all\n",
-               workers == data::kAuto ? "auto" : std::to_string(workers), ms,
-               1e3 * median(all[workers]));
+    const double ms = 1e3 * median(seconds[workers]);
+    fmt::print("  {:>4} workers {:9.3f} ms a batch\n",
+               workers == data::kAuto ? "auto" : std::to_string(workers), ms);
     if (workers != data::kAuto) best = std::min(best, ms);
   }
-  const double ours = 1e3 * median(settled[data::kAuto]);
-  fmt::print("  auto takes {:.3f} of the best, {:.3f} of 0 workers; {}\n", ours / best,
-             ours / (1e3 * median(settled[0])), decision);
+  const double ours = 1e3 * median(seconds[data::kAuto]);
+  fmt::print("  auto takes {:.3f} of the best, {:.3f} of 0 workers, after {} batches; {}\n",
+             ours / best, ours / (1e3 * median(seconds[0])), median(searched), decision);
 }
 
 int run(const std::string& kind_and_path, const std::string& transform, std::int64_t batch,
@@ -120,7 +133,7 @@ int run(const std::string& kind_and_path, const std::string& transform, std::int
   const auto set = data::open(kind_and_path, data::Part::train);
   const Work work;
   const double product = work.seconds_of_one();
-  const double made = run_loop(set, transform, batch, 0, work, 0, kBatches / 4).settled;
+  const double made = run_loop(set, transform, batch, 0, work, 0).seconds;
   const auto products = [&](double times) {
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(times * made / product));
   };

@@ -14,6 +14,10 @@
 #include <string>
 #include <vector>
 
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
 #include <facula/autograd.h>
 #include <facula/ops.h>
 #include <facula/parallel.h>

@@ -1,12 +1,11 @@
 // What this machine can do at most, as a table or as JSON, with one thread and with all.
-// Stand-alone: needs a C++20 compiler, pthreads and cli/machine_limits.h, nothing else.
 //
-//   g++ -std=c++20 -O2 -pthread -I.. machine_limits.cpp -o machine_limits && ./machine_limits
-//   [--json]
+//   bench_machine_limits [--json]
 
 #include <cstdio>
 #include <cstring>
 #include <new>
+#include <string>
 #include <vector>
 
 #include "cli/machine_limits.h"
@@ -49,11 +48,11 @@ int main(int argc, char** argv) {
                  argv[0]);
     return 2;
   }
-  const auto arithmetic = facula::machine::best_arithmetic();
+  const std::string isa = facula::system_info().isa;
   const std::vector<int> cpus = facula::machine::usable_cpus();
   try {
-    const std::vector<Limit> limits = facula::machine::measure_all(cpus, arithmetic);
-    (json ? print_json : print_table)(limits, arithmetic.isa, cpus.size());
+    const std::vector<Limit> limits = facula::machine::measure_all(cpus);
+    (json ? print_json : print_table)(limits, isa.c_str(), cpus.size());
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "%s: no memory for two arrays of %zu MiB; free some memory\n", argv[0],
                  facula::machine::kArrayBytes >> 20);

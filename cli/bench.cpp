@@ -72,8 +72,7 @@ Share share_of_machine(const WorkResult& result, std::vector<int> cpus) {
   Share share;
   if (result.flops) {
     share.gflops = *result.flops / seconds * 1e-9;
-    share.percent_of_peak =
-        100 * share.gflops / machine::fma_gflops(cpus, machine::best_arithmetic()).median;
+    share.percent_of_peak = 100 * share.gflops / machine::fma_gflops(cpus).median;
   }
   if (result.bytes) {
     share.gb_per_s = *result.bytes / seconds * 1e-9;
@@ -88,7 +87,8 @@ std::string to_json(const BenchOptions& options, const WorkResult& result, const
   line.add("work", options.work)
       .add("mode", contains(model_works(), options.work) ? options.mode : "step")
       .add("dtype", options.dtype);
-  if (result.batch) line.add("batch", *result.batch);
+  // Steps of an optimizer have none.
+  result.batch ? line.add("batch", *result.batch) : line.add("batch", std::nan(""));
   line.add("threads", get_num_threads())
       .add("isa", system_info().isa)
       .add("steps", m.steps)

@@ -26,10 +26,13 @@ struct TrainOptions {
   double momentum = 0.9;
   double weight_decay = 0;
   std::string schedule = "none";
+  std::int64_t warmup = 0;    // epochs
+  double clip_grad_norm = 0;  // 0: off
   double val_split = 0;
   std::uint64_t seed = 0;
   std::vector<std::string> augment;
   double label_smoothing = 0;
+  bool anomaly = false;
   int threads = 0;          // 0: the library's choice
   std::string out;          // empty: a new folder under runs/
   std::int64_t subset = 0;  // 0: all samples

@@ -38,9 +38,10 @@ int run_convert(const ConvertOptions& options) {
       dropped.push_back(name);
     }
   }
-  const bool keeps_metadata = info.format == "safetensors" && options.to.ends_with(".safetensors");
-  if (keeps_metadata) {
+  const bool has_metadata = info.format == "safetensors" || info.format == "Facula checkpoint";
+  if (has_metadata && options.to.ends_with(".safetensors")) {
     save_safetensors(tensors, options.to, SafetensorsFile(options.from).metadata());
+    dropped.clear();
   } else {
     save_weights(tensors, options.to);
     if (info.format == "safetensors") {

@@ -16,7 +16,7 @@ int run_info(const InfoOptions& options) {
   const std::vector<int> cpus = machine::usable_cpus();
   const SystemInfo system = system_info();
   fmt::print(stderr, "measuring the machine, about 10 s ...\n");
-  const auto limits = machine::measure_all(cpus, machine::best_arithmetic());
+  const auto limits = machine::measure_all(cpus);
   const double memory_gib = static_cast<double>(system.usable_memory) / (1 << 30);
   if (options.json) {
     JsonLine line;

@@ -1,6 +1,5 @@
-// Measuring what this machine can do at most: float32 FMA throughput and memory
-// bandwidth. Knows nothing of the library, so that
-// benchmarks/machine_limits.cpp can be built anywhere.
+// Measuring what this machine can do at most: float32 FMA throughput, with the
+// instruction set that the library uses, and memory bandwidth.
 //
 // Bandwidths count every byte that the program reads or writes once (a copy of
 // N bytes moves 2N); the reads that ordinary stores cause in the hardware are
@@ -20,9 +19,7 @@
 #include <thread>
 #include <vector>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
+#include <facula/system.h>
 
 namespace facula::machine {
 
@@ -33,68 +30,6 @@ inline constexpr size_t kArrayBytes = size_t{256} << 20;  // per array, split am
 template <class T>
 void keep(const T& value) {
   asm volatile("" : : "g"(&value) : "memory");
-}
-
-// --- Arithmetic ------------------------------------------------------------------------------
-
-// Each kernel runs `rounds` rounds of kChains independent multiply-adds and
-// returns the number of float operations. Twelve chains cover latency 4 at 2
-// (or 3) instructions per cycle; operands converge to 1, so no denormals and no
-// infinities appear.
-inline constexpr int kChains = 12;
-
-inline double multiply_add_portable(long rounds) {
-  constexpr int kWidth = 4;
-  float acc[kChains][kWidth];
-  for (auto& chain : acc) std::fill(chain, chain + kWidth, 0.5f);
-  for (long r = 0; r < rounds; ++r) {
-    for (auto& chain : acc) {
-      for (float& x : chain) x = x * 0.5f + 0.5f;
-    }
-  }
-  keep(acc);
-  return 2.0 * kChains * kWidth * static_cast<double>(rounds);
-}
-
-#if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) inline double multiply_add_avx2(long rounds) {
-  const __m256 half = _mm256_set1_ps(0.5f);
-  __m256 acc[kChains];
-  for (auto& x : acc) x = half;
-  for (long r = 0; r < rounds; ++r) {
-#pragma GCC unroll 12
-    for (auto& x : acc) x = _mm256_fmadd_ps(x, half, half);
-  }
-  keep(acc);
-  return 2.0 * kChains * 8 * static_cast<double>(rounds);
-}
-
-__attribute__((target("avx512f"))) inline double multiply_add_avx512(long rounds) {
-  const __m512 half = _mm512_set1_ps(0.5f);
-  __m512 acc[kChains];
-  for (auto& x : acc) x = half;
-  for (long r = 0; r < rounds; ++r) {
-#pragma GCC unroll 12
-    for (auto& x : acc) x = _mm512_fmadd_ps(x, half, half);
-  }
-  keep(acc);
-  return 2.0 * kChains * 16 * static_cast<double>(rounds);
-}
-#endif
-
-struct Arithmetic {
-  const char* isa;
-  double (*kernel)(long rounds);
-};
-
-inline Arithmetic best_arithmetic() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return {"avx512", multiply_add_avx512};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    return {"avx2", multiply_add_avx2};
-  }
-#endif
-  return {"baseline", multiply_add_portable};
 }
 
 // --- Memory ----------------------------------------------------------------------------------
@@ -233,19 +168,19 @@ struct Limit {
   Rate one, all;
 };
 
-/// Amount of arithmetic that takes about 20 ms.
-inline long calibrate(const Arithmetic& arithmetic) {
-  for (long rounds = 1000;; rounds *= 2) {
+/// Rounds of multiply-adds that take about 20 ms.
+inline std::int64_t calibrate() {
+  for (std::int64_t rounds = 1000;; rounds *= 2) {
     const auto start = std::chrono::steady_clock::now();
-    arithmetic.kernel(rounds);
+    run_multiply_adds(rounds);
     if (std::chrono::steady_clock::now() - start > std::chrono::milliseconds(20)) return rounds;
   }
 }
 
 /// Float32 multiply-adds with one thread on each of `cpus`, in GFLOP/s.
-inline Rate fma_gflops(const std::vector<int>& cpus, const Arithmetic& arithmetic) {
-  const long rounds = calibrate(arithmetic);
-  return rate_of(cpus, [&](int) { return arithmetic.kernel(rounds) * 1e-9; });
+inline Rate fma_gflops(const std::vector<int>& cpus) {
+  const std::int64_t rounds = calibrate();
+  return rate_of(cpus, [&](int) { return run_multiply_adds(rounds) * 1e-9; });
 }
 
 /// A pass over `x` that reads and writes every element, in GB/s.
@@ -277,11 +212,10 @@ inline Rate copy_gb_s(const std::vector<int>& cpus, Array& x, Array& y) {
 }
 
 /// All limits, with one thread and with one on each of `cpus`.
-inline std::vector<Limit> measure_all(const std::vector<int>& cpus, const Arithmetic& arithmetic) {
+inline std::vector<Limit> measure_all(const std::vector<int>& cpus) {
   const std::vector<int> first{cpus[0]};
   std::vector<Limit> limits;
-  limits.push_back({"fma_gflops", "fp32 FMA GFLOP/s", fma_gflops(first, arithmetic),
-                    fma_gflops(cpus, arithmetic)});
+  limits.push_back({"fma_gflops", "fp32 FMA GFLOP/s", fma_gflops(first), fma_gflops(cpus)});
   Array x, y;
   // The in-place pass comes first: it touches the pages, and untouched pages
   // would all be the same zero page for a reader.

@@ -1,10 +1,13 @@
 // The program `facula`: the command line.
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <exception>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -13,6 +16,7 @@
 #include <facula/version.h>
 
 #include "cli/commands.h"
+#include "cli/suggest.h"
 
 namespace facula::cli {
 namespace {
@@ -41,11 +45,29 @@ CLI::Validator one_of(std::vector<std::string> words, const std::string& what) {
       "");
 }
 
+/// A whole number of type T; CLI11 alone lets those that do not fit wrap around.
+template <class T>
+CLI::Validator whole(T least) {
+  return CLI::Validator(
+      [least](const std::string& given) {
+        T value = 0;
+        const auto [end, problem] =
+            std::from_chars(given.data(), given.data() + given.size(), value);
+        const bool good = problem == std::errc() && end == given.data() + given.size();
+        return good && value >= least
+                   ? std::string()
+                   : "'" + given + "' is not a whole number from " + std::to_string(least) +
+                         " to " + std::to_string(std::numeric_limits<T>::max());
+      },
+      "");
+}
+
 CLI::Validator at_least(double least) {
   return CLI::Validator(
       [least](const std::string& given) {
         double value = 0;
-        const bool good = CLI::detail::lexical_cast(given, value) && value >= least;
+        const bool good =
+            CLI::detail::lexical_cast(given, value) && value >= least && std::isfinite(value);
         return good
                    ? std::string()
                    : "'" + given + "' is not a number of at least " + CLI::detail::to_string(least);
@@ -65,7 +87,7 @@ CLI::Validator share() {
 
 void add_threads(CLI::App& command, int& threads) {
   command.add_option("--threads", threads, "threads to compute with; default: all usable CPUs")
-      ->check(at_least(1));
+      ->check(whole<int>(1));
 }
 
 /// Number of threads of the data loader, or auto.
@@ -129,6 +151,39 @@ void add_checkpoints(CLI::App& command, TrainOptions& options) {
       ->excludes(resume);
 }
 
+/// How the weights are changed.
+void add_optimization(CLI::App& command, TrainOptions& options) {
+  command.add_option("--lr", options.lr, "learning rate; the highest one for onecycle")
+      ->capture_default_str()
+      ->check(at_least(0));
+  command.add_option("--optimizer", options.optimizer, "sgd, adam or adamw")
+      ->capture_default_str()
+      ->check(one_of({"sgd", "adam", "adamw"}, "optimizer"));
+  command.add_option("--momentum", options.momentum, "of sgd")
+      ->capture_default_str()
+      ->check(share());
+  command.add_option("--weight-decay", options.weight_decay)
+      ->capture_default_str()
+      ->check(at_least(0));
+  command
+      .add_option("--schedule", options.schedule,
+                  "of the learning rate: none, step (a tenth after each third of the run), cosine, "
+                  "onecycle or plateau (a tenth when the validation loss, without --val-split the "
+                  "training loss, has not improved for more than 10 epochs)")
+      ->capture_default_str()
+      ->check(one_of({"none", "step", "cosine", "onecycle", "plateau"}, "schedule"));
+  command
+      .add_option("--warmup", options.warmup,
+                  "epochs in which the learning rate rises linearly to --lr before the schedule "
+                  "begins")
+      ->capture_default_str()
+      ->check(whole<std::int64_t>(0));
+  command
+      .add_option("--clip-grad-norm", options.clip_grad_norm,
+                  "scale gradients down to this norm of all together; default: off")
+      ->check(at_least(0));
+}
+
 void add_train(CLI::App& app, TrainOptions& options, std::function<int()>& run) {
   auto& command = *app.add_subcommand("train", "Train a model, then measure it on the test set");
   command.add_option("--model", options.model, "one of " + joined(model_names()))
@@ -137,34 +192,33 @@ void add_train(CLI::App& app, TrainOptions& options, std::function<int()>& run) 
   command.add_option("--data", options.data, "KIND:FOLDER; kinds: " + joined(data::kinds()))
       ->required();
   command.add_option("--epochs", options.epochs, "passes over the training set")
-      ->check(at_least(1));
-  command.add_option("--batch", options.batch, "samples per step")->check(at_least(1));
-  command.add_option("--lr", options.lr, "learning rate; the highest one for onecycle")
-      ->check(at_least(0));
-  command.add_option("--optimizer", options.optimizer, "sgd, adam or adamw")
-      ->check(one_of({"sgd", "adam", "adamw"}, "optimizer"));
-  command.add_option("--momentum", options.momentum, "of sgd")->check(share());
-  command.add_option("--weight-decay", options.weight_decay)->check(at_least(0));
-  command
-      .add_option("--schedule", options.schedule,
-                  "of the learning rate: none, step (a tenth after each third "
-                  "of the run), cosine "
-                  "or onecycle")
-      ->check(one_of({"none", "step", "cosine", "onecycle"}, "schedule"));
+      ->capture_default_str()
+      ->check(whole<std::int64_t>(1));
+  command.add_option("--batch", options.batch, "samples per step")
+      ->capture_default_str()
+      ->check(whole<std::int64_t>(1));
+  add_optimization(command, options);
   command.add_option("--val-split", options.val_split, "share of the training set to validate on")
+      ->capture_default_str()
       ->check(share());
-  command.add_option("--seed", options.seed,
-                     "of weights, order, augmentation and validation split");
+  command
+      .add_option("--seed", options.seed, "of weights, order, augmentation and validation split")
+      ->capture_default_str()
+      ->check(whole<std::uint64_t>(0));
   command.add_option("--augment", options.augment, "flip, crop (by up to 4 pixels), or both")
       ->delimiter(',')
       ->check(one_of({"flip", "crop", "none"}, "augmentation"));
-  command.add_option("--label-smoothing", options.label_smoothing)->check(share());
+  command.add_option("--label-smoothing", options.label_smoothing)
+      ->capture_default_str()
+      ->check(share());
+  command.add_flag("--anomaly", options.anomaly,
+                   "stop at the first NaN gradient and name the operation it comes from; slow");
   add_threads(command, options.threads);
   command.add_option("--out", options.out,
                      "folder for metrics.jsonl, checkpoints and model.safetensors");
   add_checkpoints(command, options);
   command.add_option("--subset", options.subset, "train on the first so many samples only")
-      ->check(at_least(1));
+      ->check(whole<std::int64_t>(1));
   add_workers(command, options.workers);
   command.add_flag("--json", options.json, "one line of JSON on stdout, progress on stderr");
   command.callback([&] { run = [&] { return run_train(options); }; });
@@ -183,7 +237,9 @@ void add_eval(CLI::App& app, EvalOptions& options, std::function<int()>& run) {
       ->delimiter(',');
   command.add_option("--data", options.data, "KIND:FOLDER; kinds: " + joined(data::kinds()))
       ->required();
-  command.add_option("--batch", options.batch)->check(at_least(1));
+  command.add_option("--batch", options.batch, "samples per step")
+      ->capture_default_str()
+      ->check(whole<std::int64_t>(1));
   add_threads(command, options.threads);
   add_workers(command, options.workers);
   command.add_flag("--json", options.json, "one line of JSON on stdout");
@@ -203,9 +259,10 @@ void add_bench(CLI::App& app, BenchOptions& options, std::function<int()>& run) 
       ->excludes(train);
   command.add_option("--dtype", options.dtype)->check(one_of({"f32"}, "dtype"));
   command.add_option("--batch", options.batch, "samples per step; default: the work's usual")
-      ->check(at_least(1));
+      ->check(whole<std::int64_t>(1));
   add_threads(command, options.threads);
   command.add_option("--seconds", options.seconds, "measuring time, at least 20 steps though")
+      ->capture_default_str()
       ->check(at_least(0));
   command.add_flag("--json", options.json, "one line of JSON on stdout");
   command.callback([&] { run = [&] { return run_bench(options); }; });
@@ -221,19 +278,22 @@ void add_info(CLI::App& app, InfoOptions& options, std::function<int()>& run) {
 void add_data(CLI::App& app, DataBenchOptions& bench, DataPackOptions& pack,
               std::function<int()>& run) {
   auto& data = *app.add_subcommand("data", "Measure and convert data sets");
-  data.require_subcommand(1);
   const std::string kinds = "KIND:PATH; kinds: " + joined(data::kinds());
 
   auto& measure = *data.add_subcommand("bench", "Measure how fast batches can be made");
   measure.add_option("DATA", bench.data, kinds)->required();
   measure.add_option("--transform", bench.transform, "one of " + joined(data::transforms::names()))
       ->check(one_of(data::transforms::names(), "transform"));
-  measure.add_option("--batch", bench.batch, "samples per batch")->check(at_least(1));
+  measure.add_option("--batch", bench.batch, "samples per batch")
+      ->capture_default_str()
+      ->check(whole<std::int64_t>(1));
   measure.add_option("--epochs", bench.epochs, "passes over the set, each in a new order")
-      ->check(at_least(1));
+      ->capture_default_str()
+      ->check(whole<std::int64_t>(1));
   add_workers(measure, bench.workers);
   measure.add_option("--repeat", bench.repeat, "measurements, of which the median counts")
-      ->check(at_least(1));
+      ->capture_default_str()
+      ->check(whole<int>(1));
   auto* sweep = measure.add_flag("--sweep", bench.sweep, "all numbers of workers, as a table");
   measure.add_flag("--json", bench.json, "one line of JSON on stdout")->excludes(sweep);
   measure.callback([&] { run = [&] { return run_data_bench(bench); }; });
@@ -244,7 +304,7 @@ void add_data(CLI::App& app, DataBenchOptions& bench, DataPackOptions& pack,
   convert.add_option("--part", pack.part, "train or test")
       ->check(one_of({"train", "test"}, "part"));
   convert.add_option("--shorter-side", pack.shorter_side, "shrink larger images to this size")
-      ->check(at_least(1));
+      ->check(whole<std::int64_t>(1));
   convert.callback([&] { run = [&] { return run_data_pack(pack); }; });
 }
 
@@ -277,7 +337,6 @@ void add_diff(CLI::App& app, DiffOptions& options, std::function<int()>& run) {
 
 void add_hub(CLI::App& app, HubDownloadOptions& options, std::function<int()>& run) {
   auto& hub = *app.add_subcommand("hub", "Models by name, and downloads of their weights");
-  hub.require_subcommand(1);
   auto& list = *hub.add_subcommand("list", "Show the models and the folder of downloaded files");
   list.callback([&] { run = run_hub_list; });
   auto& download = *hub.add_subcommand(
@@ -288,8 +347,48 @@ void add_hub(CLI::App& app, HubDownloadOptions& options, std::function<int()>& r
   download
       .add_option("--timeout", options.timeout,
                   "seconds without a connection or a byte until an attempt is given up")
-      ->check(at_least(1));
+      ->capture_default_str()
+      ->check(whole<std::int64_t>(1));
   download.callback([&] { run = [&] { return run_hub_download(options); }; });
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(command->get_name());
+  }
+  return names;
+}
+
+/// The command that was given, such as `data bench`, as far as it is known.
+const CLI::App& given_command(const CLI::App& app) {
+  const auto given = app.get_subcommands();
+  return given.empty() ? app : given_command(*given.front());
+}
+
+/// What is wrong with the words that the command does not know.
+std::string unknown_words(const CLI::App& app) {
+  const std::vector<std::string> words = app.remaining();
+  const auto option = std::find_if(words.begin(), words.end(),
+                                   [](const std::string& word) { return word.starts_with('-'); });
+  const std::vector<std::string> commands = command_names(app);
+  const bool is_option = option != words.end();
+  const std::string given = is_option ? *option : words.front();
+  const std::string word = is_option ? given.substr(0, given.find('=')) : given;
+  std::vector<std::string> known = commands;
+  if (is_option) {
+    known.clear();
+    for (const CLI::Option* each : app.get_options()) {
+      for (const std::string& name : each->get_lnames()) known.push_back("--" + name);
+    }
+  }
+  std::string text = "unexpected '" + word + "'";
+  if (is_option) text = "unknown option " + word;
+  if (!is_option && !commands.empty()) text = "unknown command '" + word + "'";
+  const std::string guess = nearest(word, known);
+  if (!guess.empty()) text += "; did you mean " + guess + "?";
+  if (!is_option && !commands.empty()) text += " The commands are " + joined(commands);
+  return text;
 }
 
 /// Prints an error as one line, however many its message has.
@@ -334,13 +433,15 @@ int run_program(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {
     return app.exit(request);  // --help, --version
+  } catch (const CLI::ExtrasError&) {
+    return report(unknown_words(given_command(app)) + " (see facula --help)", 2);
   } catch (const CLI::ParseError& error) {
     return report(std::string(error.what()) + " (see facula --help)", 2);
   }
-  if (!run)
-    return report(
-        "no command given; choose train, eval, bench, data, inspect, convert, diff, hub or info",
-        2);
+  if (!run) {
+    return report("no command given; choose one of " + joined(command_names(given_command(app))),
+                  2);
+  }
   return run();
 }
 

@@ -12,6 +12,7 @@
 #include <optional>
 #include <tuple>
 
+#include <facula/autograd.h>
 #include <facula/data.h>
 #include <facula/error.h>
 #include <facula/generator.h>
@@ -30,6 +31,7 @@ namespace {
 
 constexpr int kSignalled = 128;  // and the signal's number, as shells report it
 constexpr std::int64_t kCropPadding = 4;
+constexpr double kWarmupStart = 0.01;  // the first step's share of the learning rate
 
 data::ImageDatasetPtr load_for(const models::ModelInfo& model, const std::string& kind_and_path,
                                data::Part part) {
@@ -85,23 +87,49 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options,
       optim::SGDOptions{.lr = lr, .momentum = options.momentum, .weight_decay = weight_decay});
 }
 
+/// The first steps' warm-up, if any, and then the schedule.
+template <class Schedule>
+std::unique_ptr<optim::LRScheduler> after_warmup(optim::Optimizer& optimizer, std::int64_t warmup,
+                                                 Schedule schedule) {
+  if (warmup == 0) return std::make_unique<Schedule>(std::move(schedule));
+  return std::make_unique<optim::SequentialLR>(
+      optimizer, optim::SequentialLROptions{.milestones = {warmup}},
+      optim::LinearLR(optimizer, {.start_factor = kWarmupStart, .total_iters = warmup}),
+      std::move(schedule));
+}
+
 /// All schedules count steps. Null for a constant rate.
 std::unique_ptr<optim::LRScheduler> make_schedule(const TrainOptions& options,
-                                                  optim::Optimizer& optimizer, std::int64_t steps) {
+                                                  optim::Optimizer& optimizer,
+                                                  std::int64_t steps_per_epoch) {
+  const std::int64_t steps = options.epochs * steps_per_epoch;
+  const std::int64_t warmup = options.warmup * steps_per_epoch, rest = steps - warmup;
   if (options.schedule == "step") {
-    return std::make_unique<optim::StepLR>(
-        optimizer, optim::StepLROptions{.step_size = std::max<std::int64_t>(steps / 3, 1)});
+    return after_warmup(
+        optimizer, warmup,
+        optim::StepLR(optimizer, {.step_size = std::max<std::int64_t>(rest / 3, 1)}));
   }
   if (options.schedule == "cosine") {
-    return std::make_unique<optim::CosineAnnealingLR>(
-        optimizer, optim::CosineAnnealingLROptions{.T_max = steps});
+    return after_warmup(optimizer, warmup, optim::CosineAnnealingLR(optimizer, {.T_max = rest}));
   }
   if (options.schedule == "onecycle") {
     // The schedule is also stepped after the last update.
     return std::make_unique<optim::OneCycleLR>(
         optimizer, optim::OneCycleLROptions{.max_lr = {options.lr}, .total_steps = steps + 1});
   }
-  return nullptr;
+  if (warmup == 0) return nullptr;
+  return std::make_unique<optim::LinearLR>(
+      optimizer, optim::LinearLROptions{.start_factor = kWarmupStart, .total_iters = warmup});
+}
+
+void check_warmup(const TrainOptions& options) {
+  if (options.warmup > 0 && options.schedule == "onecycle") {
+    throw UsageError("--warmup: onecycle begins with a warm-up of its own; leave --warmup out");
+  }
+  if (options.warmup >= options.epochs) {
+    throw UsageError(fmt::format("--warmup: {} of {} epochs leave none for the schedule",
+                                 options.warmup, options.epochs));
+  }
 }
 
 std::string default_run_folder(const TrainOptions& options) {
@@ -127,8 +155,15 @@ std::vector<std::pair<std::string, std::string>> run_options(const TrainOptions&
       {"augment", fmt::format("{}", fmt::join(options.augment, ","))},
       {"label-smoothing", fmt::format("{}", options.label_smoothing)},
   };
-  // Without a schedule a run may go on for more epochs than planned.
-  if (options.schedule != "none") named.emplace_back("epochs", std::to_string(options.epochs));
+  // Runs whose checkpoints are older than these options have the defaults.
+  if (options.warmup > 0) named.emplace_back("warmup", std::to_string(options.warmup));
+  if (options.clip_grad_norm > 0) {
+    named.emplace_back("clip-grad-norm", fmt::format("{}", options.clip_grad_norm));
+  }
+  // Unless the schedule depends on them, a run may go on for more epochs than planned.
+  if (options.schedule != "none" && options.schedule != "plateau") {
+    named.emplace_back("epochs", std::to_string(options.epochs));
+  }
   return named;
 }
 
@@ -162,8 +197,11 @@ void print_summary(const TrainOptions& options, const std::string& folder,
                    const train::Result& result, const std::optional<train::Metrics>& test) {
   if (!options.json) {
     if (test) {
-      fmt::print("test loss {:.4f}  accuracy {:.2f} %  ({:.1f} s of training, {:.0f} items/s)\n",
-                 test->loss, 100 * test->accuracy, result.seconds, result.items_per_s);
+      fmt::print(
+          "test loss {:.4f}  accuracy {:.2f} %  ({:.1f} s of training, {:.0f} items/s, {:.1f} % of "
+          "the time for the loader)\n",
+          test->loss, 100 * test->accuracy, result.seconds, result.items_per_s,
+          100 * result.loader_share);
     }
     fmt::print("weights and metrics are in {}\n", folder);
     if (!test) fmt::print("go on with --resume --out {}\n", folder);
@@ -185,6 +223,7 @@ void print_summary(const TrainOptions& options, const std::string& folder,
   if (test) line.add("test_loss", test->loss).add("test_accuracy", test->accuracy);
   line.add("seconds", result.seconds)
       .add("items_per_s", result.items_per_s)
+      .add("loader_share", result.loader_share)
       .add("interrupted", result.interrupted)
       .add("steps", result.steps)
       .add("resumed_from", result.resumed_from)
@@ -211,6 +250,7 @@ train::CheckpointOptions checkpoint_options(const TrainOptions& options) {
 
 int run_train(const TrainOptions& options) {
   const train::Start start = start_of(options);
+  check_warmup(options);
   if (options.threads > 0) set_num_threads(options.threads);
   const TrainingData sets = load_training_data(options);
   const data::ImageDatasetPtr test_set =
@@ -229,7 +269,11 @@ int run_train(const TrainOptions& options) {
     validation = evaluation_loader(sets.validation, sets.info, 256, options.workers);
   }
   const auto optimizer = make_optimizer(options, model->parameters());
-  const auto schedule = make_schedule(options, *optimizer, options.epochs * loader.size());
+  const auto schedule = make_schedule(options, *optimizer, loader.size());
+  std::optional<optim::ReduceLROnPlateau> plateau;
+  if (options.schedule == "plateau") plateau.emplace(*optimizer);
+  std::optional<autograd::AnomalyMode> anomaly;
+  if (options.anomaly) anomaly.emplace();
 
   fmt::print(stderr, "{}: {} parameters, {} training samples, {} threads\n", options.model,
              model->parameter_count(), sets.train->size(), get_num_threads());
@@ -238,6 +282,8 @@ int run_train(const TrainOptions& options) {
       {.epochs = options.epochs,
        .loss = nn::CrossEntropyLoss({.label_smoothing = options.label_smoothing}),
        .scheduler = schedule.get(),
+       .plateau = plateau ? &*plateau : nullptr,
+       .clip_grad_norm = options.clip_grad_norm,
        .run_folder = folder,
        .checkpoints = checkpoint_options(options),
        .start = start,

@@ -195,6 +195,7 @@ WorkResult run_eager_add(double seconds) {
   constexpr std::int64_t kCalls = 10'000;  // between two looks at the clock; 1e6 calls at least
   const Tensor a = rand({1}) + 0.5, b = rand({1}) + 0.5;
   WorkResult result;
+  result.batch = 1;
   result.measurement =
       measure({.seconds = seconds, .warmup_steps = 20, .least_steps = 100}, [&](std::int64_t) {
         for (std::int64_t call = 0; call < kCalls; ++call) a + b;
@@ -216,6 +217,7 @@ WorkResult run_autograd_chain(double seconds) {
   backward.reserve(1 << 20);
 
   WorkResult result;
+  result.batch = 1;
   result.measurement = measure({.seconds = seconds, .warmup_steps = 100}, [&](std::int64_t) {
     const auto start = Clock::now();
     Tensor z = x;

@@ -1,5 +1,6 @@
 # install() and the package that find_package(Facula CONFIG) finds. The exported target carries the
-# headers, the library and the language standard; no flag of ours and no path of this machine.
+# headers, the library, the language standard and the export of a program's symbols, by which
+# anomaly mode names its functions; no flag of ours and no path of this machine.
 
 include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Facula)
@@ -9,7 +10,8 @@ install(TARGETS facula EXPORT FaculaTargets
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(DIRECTORY include/facula ${FACULA_GENERATED_DIR}/include/facula
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE ${FACULA_GENERATED_DIR}/ops/ops_index.md
+  DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/facula)
 if(TARGET facula_cli)
   install(TARGETS facula_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()

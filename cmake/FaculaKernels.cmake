@@ -14,7 +14,9 @@ set(facula_isa_flags_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
 # slower; without contraction every instruction set gives the same bits. Never -ffast-math: it
 # breaks NaN and denormal numbers. Sanitizers keep their -O1.
 set(facula_kernel_flags -fno-math-errno -fno-trapping-math -ffp-contract=off)
-if(NOT FACULA_SANITIZE)
+if(FACULA_FUZZ)
+  list(APPEND facula_kernel_flags -O1 -fno-sanitize=all)  # no parser is in them
+elseif(NOT FACULA_SANITIZE)
   list(PREPEND facula_kernel_flags -O3)
 endif()
 

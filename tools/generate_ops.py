@@ -3,12 +3,15 @@
 
 Reads src/ops/defs/*.{h,cpp} (primitives; a header holds a functor too) and src/ops/composite/*.cpp.
 Each file defines the op of its name and contains one `.signature = "name(Type arg, ...) -> Type"`.
+A composite may overload another op: "max.all(...)" in max_all.cpp is a function called max.
 
 Types      Tensor, Tensor?, Tensor[], float, float?, int, int?, bool, int[], int[N], dtype, dtype?,
-           str (defaults in single quotes); composites also Scalar and Generator?
+           str (defaults in single quotes); composites also Scalar and Generator?, and bool results
 Methods    an op whose first argument is called `self` is a method of Tensor too; if it has a functor
            whose result keeps the dtype, there is an in-place variant with a trailing underscore.
 Numbers    elementwise ops of several tensors accept a number in place of one operand.
+Memory     elementwise ops have an overload for an operand that the caller gives up (Tensor&&),
+           composites where their file defines one for the first argument.
 """
 
 import argparse
@@ -87,10 +90,11 @@ class Op:
         if len(found) != 1:
             sys.exit(f'{path}: expected one .signature, found {len(found)}')
         self.signature = ''.join(re.findall(r'"([^"]*)"', found[0]))
-        match = re.fullmatch(r'(\w+)\((.*)\)\s*->\s*(.+)', self.signature)
+        match = re.fullmatch(r'(\w+)(?:\.(\w+))?\((.*)\)\s*->\s*(.+)', self.signature)
         if not match:
             sys.exit(f'{path}: cannot read the signature "{self.signature}"')
-        self.name, arguments, self.result = match.groups()
+        self.function, overload, arguments, self.result = match.groups()
+        self.name = f'{self.function}_{overload}' if overload else self.function
         if self.name != path.stem:
             sys.exit(f'{path}: defines {self.name}; the file must be called {self.name}')
         depth, start, parts = 0, 0, []
@@ -104,8 +108,11 @@ class Op:
         self.attrs = [p for p in self.parameters if not p.is_tensor]
         self.has_lists = any(p.type == 'Tensor[]' for p in self.tensors)
         self.composite = path.parent.name == 'composite'
+        if overload and not self.composite:
+            sys.exit(f'{path}: only composites overload another op')
         self.functor = f'struct {self.name}_functor' in text
         self.reduction = f'struct {self.name}_reduction' in text
+        self.takes_over = bool(re.search(rf'^Tensor {self.function}\(Tensor&& ', text, re.MULTILINE))
         self.predicate = bool(re.search(rf'{self.name}_functor\s*:\s*PredicateFunctor', text))
         masks = re.search(r'mask_inputs\s*=\s*(\d+)', text)
         self.masks = int(masks.group(1)) if masks else 0
@@ -125,6 +132,8 @@ class Op:
     def result_type(self):
         if self.result == '()':
             return 'void'
+        if self.result == 'bool':
+            return 'bool'
         if self.result == 'Tensor[]':
             return 'std::vector<Tensor>'
         if self.result.startswith('('):
@@ -140,7 +149,14 @@ class Op:
     @property
     def reuses_memory(self):
         """True if the result may take over the memory of an operand that the caller gives up."""
-        return self.functor and not self.predicate and not self.masks
+        return self.takes_over or (self.functor and not self.predicate and not self.masks)
+
+    @property
+    def qualifiers(self):
+        """Of the methods, and what each hands to the free function."""
+        if self.reuses_memory:
+            return {' const&': '*this', ' &&': 'std::move(*this)'}
+        return {' const': '*this'}
 
     def declaration(self, with_default=True, replace=None, moved=None):
         """`replace`: position of a tensor that is a number; `moved`: of one that is given up."""
@@ -152,12 +168,12 @@ class Op:
             elif moved is not None and p is self.tensors[moved]:
                 kind = 'Tensor&&'
             parts.append(p.declare(with_default, kind))
-        return f'{self.name}({", ".join(parts)})'
+        return f'{self.function}({", ".join(parts)})'
 
     def method(self, suffix='', with_default=True, scope='', replace=None, name_suffix=''):
         parts = [p.declare(with_default, 'Scalar' if replace is not None and
                            p is self.tensors[replace] else None) for p in self.parameters[1:]]
-        return f'{scope}{self.name}{name_suffix}({", ".join(parts)}){suffix}'
+        return f'{scope}{self.function}{name_suffix}({", ".join(parts)}){suffix}'
 
     def attrs_value(self):
         if not self.attrs:
@@ -194,20 +210,17 @@ def methods_header(ops):
     for op in ops:
         if not op.is_method:
             continue
+        lines += [f'{op.result_type} {op.method(q)};' for q in op.qualifiers]
         if op.functor:
-            qualifiers = (' const&', ' &&') if op.reuses_memory else (' const',)
-            lines += [f'Tensor {op.method(q)};' for q in qualifiers]
             if op.reuses_memory:
                 lines.append(f'const Tensor& {op.method(" const", name_suffix="_")};')
             for i in op.number_overloads():
                 if i == 0:
                     continue
-                lines += [f'Tensor {op.method(q, replace=i)};' for q in qualifiers]
+                lines += [f'Tensor {op.method(q, replace=i)};' for q in op.qualifiers]
                 if op.reuses_memory:
                     lines.append(
                         f'const Tensor& {op.method(" const", replace=i, name_suffix="_")};')
-        else:
-            lines.append(f'{op.result_type} {op.method(" const")};')
     return '\n'.join(lines) + '\n'
 
 
@@ -232,8 +245,8 @@ def functor_body(op, replace=None, moved=None):
     """The free function with tensor `replace` a number and tensor `moved` given up."""
     setup, attrs = op.attrs_value()
     if replace is not None:
-        setup += (f'  const Tensor number = runtime::wrapped_number({op.tensors[replace].name}, '
-                  f'{op.partner_of(replace)});\n')
+        setup += (f'  const Tensor number = runtime::operand_number(OpId::{op.name}, {replace}, '
+                  f'{op.tensors[replace].name}, {op.partner_of(replace)});\n')
     inputs = ', '.join('&number' if i == replace else '&' + t.name
                        for i, t in enumerate(op.tensors))
     call = (f'elementwise(OpId::{op.name}, ' if moved is None else
@@ -245,21 +258,18 @@ def functor_body(op, replace=None, moved=None):
 def functor_methods(op):
     """The methods that call the free functions, and the in-place variants."""
     setup, attrs = op.attrs_value()
-    qualifiers = {' const&': '*this', ' &&': 'std::move(*this)'}
-    if not op.reuses_memory:
-        qualifiers = {' const': '*this'}
     out = []
     for i in [None] + [i for i in op.number_overloads() if i > 0]:
         rest = ''.join(', ' + p.name for p in op.parameters[1:])
-        for qualifier, self in qualifiers.items():
+        for qualifier, self in op.qualifiers.items():
             out.append(f'Tensor {op.method(qualifier, False, "Tensor::", i)} {{\n'
                        f'  return facula::{op.name}({self}{rest});\n}}\n')
         if not op.reuses_memory:
             continue
         body = setup
         if i is not None:
-            body += (f'  const Tensor number = runtime::wrapped_number({op.tensors[i].name}, '
-                     f'*this);\n')
+            body += (f'  const Tensor number = runtime::operand_number(OpId::{op.name}, {i}, '
+                     f'{op.tensors[i].name}, *this);\n')
         inputs = ', '.join(['this'] + ['&number' if t is op.tensors[i or 0] else '&' + t.name
                                        for t in op.tensors[1:]])
         out.append(f'const Tensor& {op.method(" const", False, "Tensor::", i, "_")} {{\n'
@@ -313,8 +323,9 @@ def method_forward(op):
     if not op.is_method:
         return []
     rest = ''.join(', ' + p.name for p in op.parameters[1:])
-    return [f'{op.result_type} {op.method(" const", False, "Tensor::")} {{\n'
-            f'  return facula::{op.name}(*this{rest});\n}}\n']
+    return [f'{op.result_type} {op.method(qualifier, False, "Tensor::")} {{\n'
+            f'  return facula::{op.function}({self}{rest});\n}}\n'
+            for qualifier, self in op.qualifiers.items()]
 
 
 def functions_source(ops):
@@ -355,11 +366,13 @@ def registration_source(ops):
         arguments = ', '.join(f'a.{getters[p.type]}({i})' for i, p in enumerate(op.parameters))
         unused = '' if op.parameters else '[[maybe_unused]] '
         lines.append(f'std::vector<Tensor> call_{op.name}({unused}const DynamicArguments& a) {{')
-        call = f'facula::{op.name}({arguments})'
+        call = f'facula::{op.function}({arguments})'
         if op.result == '()':
             lines.append(f'  {call};\n  return {{}};')
         elif op.result == 'Tensor':
             lines.append(f'  return {{{call}}};')
+        elif op.result == 'bool':
+            lines.append(f'  return {{tensor({call})}};')
         elif op.result == 'Tensor[]':
             lines.append(f'  return {call};')
         else:

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/attrs/linear_fused.h"
+
 namespace facula::cpu {
 namespace {
 
@@ -38,13 +40,44 @@ Matrices matrices_of(const Tensor& tensor, bool transposed, Tensor& copy) {
 
 }  // namespace
 
+Activation::Activation(const KernelArgs& args) : dtype_(args.in(0).dtype()) {
+  if (args.call.op.id != OpId::linear_fused) return;
+  const auto& attrs = args.attrs<ops::linear_fused_attrs>();
+  if (attrs.cap) {
+    op_ = OpId::hardtanh;
+    limits_.max_val = *attrs.cap;
+  } else {
+    op_ = attrs.activation == "relu"   ? OpId::relu
+          : attrs.activation == "gelu" ? OpId::gelu_erf
+                                       : OpId::gelu_tanh;
+  }
+}
+
+void Activation::apply(void* values, std::int64_t rows, std::int64_t columns,
+                       std::int64_t stride) const {
+  if (!op_) return;
+  if (columns == stride) {
+    columns *= rows;
+    rows = 1;
+  }
+  const ElementwiseLoop loop = elementwise_loops[static_cast<int>(*op_)][static_cast<int>(dtype_)];
+  const auto size = static_cast<std::int64_t>(size_of(dtype_));
+  const std::int64_t steps[] = {size, size};
+  for (std::int64_t row = 0; row < rows; ++row) {
+    char* begin = static_cast<char*>(values) + row * stride * size;
+    char* const result_and_input[] = {begin, begin};
+    loop(attrs(), columns, result_and_input, steps, false);
+  }
+}
+
 MatmulProblem matmul_problem(const KernelArgs& args) {
   const Tensor& a = args.in(0);
   const Tensor& b = args.in(1);
   MatmulProblem p;
+  p.activation = Activation(args);
   p.dtype = a.dtype();
   p.out = args.out().impl()->data;
-  if (args.call.op.id == OpId::linear) {
+  if (is_linear(args.call.op.id)) {
     const std::int64_t in = b.sizes()[1], out = b.sizes()[0];
     std::int64_t rows = 1;
     for (int d = 0; d + 1 < a.dim(); ++d) rows *= a.sizes()[d];

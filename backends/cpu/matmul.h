@@ -1,10 +1,39 @@
-// mm, bmm and linear as one problem: a batch of matrix products with an optional bias.
+// mm, bmm, linear and linear_fused as one problem: a batch of matrix products with an optional bias
+// and activation.
 #pragma once
 
+#include <optional>
+
 #include "core/tensor_impl.h"
+#include "ops/attrs/hardtanh.h"
 #include "runtime/op_registry.h"
 
 namespace facula::cpu {
+
+/// The ops whose implementations are written for all of them.
+inline constexpr OpId kProducts[] = {OpId::mm, OpId::bmm, OpId::linear, OpId::linear_fused};
+
+/// The second input is [n, k], and there may be a bias.
+inline bool is_linear(OpId op) { return op == OpId::linear || op == OpId::linear_fused; }
+
+/// What linear_fused makes of each element of the product: an elementwise op. Nothing for the other
+/// ops.
+class Activation {
+ public:
+  Activation() = default;
+  explicit Activation(const KernelArgs& args);
+
+  /// Absent if there is none.
+  std::optional<OpId> op() const { return op_; }
+  const void* attrs() const { return op_ == OpId::hardtanh ? &limits_ : nullptr; }
+  /// Applies it to a matrix of the dtype of the problem, `stride` elements from row to row.
+  void apply(void* values, std::int64_t rows, std::int64_t columns, std::int64_t stride) const;
+
+ private:
+  std::optional<OpId> op_;
+  ops::hardtanh_attrs limits_ = {0, 0};
+  DType dtype_ = kFloat32;
+};
 
 /// A batch of matrices; strides in elements.
 struct Matrices {
@@ -16,19 +45,21 @@ struct Matrices {
   bool columns_dense() const { return row_stride == 1; }
 };
 
-/// out[b] = left[b] * right[b] + bias, where left is [m, k], right [k, n], out [m, n] dense.
+/// out[b] = activation(left[b] * right[b] + bias), where left is [m, k], right [k, n], out [m, n]
+/// dense.
 struct MatmulProblem {
   DType dtype;
   std::int64_t batch, m, n, k;
   Matrices left, right;
   const std::byte* bias = nullptr;  ///< n values or null
+  Activation activation;
   std::byte* out;
   Tensor copies[3];  ///< keeps what had to be copied to become dense
 
   std::int64_t multiplications() const { return batch * m * n * k; }
 };
 
-/// Reads the call of mm, bmm or linear. Inputs that have neither dense rows nor dense columns are
+/// Reads the call of one of kProducts. Inputs that have neither dense rows nor dense columns are
 /// copied; transposed ones are not.
 MatmulProblem matmul_problem(const KernelArgs& args);
 

@@ -3,6 +3,7 @@
 #include "backends/cpu/elementwise.h"
 #include "backends/cpu/elementwise_reference.h"
 #include "backends/cpu/kernels/kernel_names.h"
+#include "backends/cpu/kernels/peak.h"
 #include "backends/cpu/peak.h"
 #include "backends/cpu/reduction.h"
 #include "backends/registration.h"
@@ -70,6 +71,7 @@ void register_functors() {
 void register_backend() {
   active_isa = static_cast<int>(base::cpu_capability());
   register_peak(DeviceType::cpu, measure_peak_gflops);
+  register_multiply_adds(peak_kernels().multiply_add);
   register_functors();
 #define FACULA_CPU_FILE(stem) register_##stem();
 #include "cpu/registration_list.inc"

@@ -83,13 +83,14 @@ void measure(const Call& call, std::vector<Row>& rows, int rounds) {
 double measured_peak() {
   std::vector<int> cpus = machine::usable_cpus();
   cpus.resize(std::min(cpus.size(), static_cast<std::size_t>(get_num_threads())));
-  return machine::fma_gflops(cpus, machine::best_arithmetic()).median;
+  return machine::fma_gflops(cpus).median;
 }
 
 /// Prints all about one problem; false if a kernel is wrong.
 bool show(const Problem& problem, bool only_check, int rounds, double peak) {
   std::printf("%s\n", problem.str().c_str());
-  const Call call(problem);
+  Call call(problem);
+  call.fill();
   const Tensor expected = reference_result(call);
   std::vector<Row> rows;
   for (const Implementation& implementation : implementations(call.id(), DeviceType::cpu)) {
@@ -192,7 +193,7 @@ bool check_random(const std::string& op, int count, unsigned seed) {
   const auto lacks = [&](const Record& record) { return record.problems < count; };
   for (int draw = 0; draw / kMostDraws < count; ++draw) {
     const Problem problem = Problem::random(op, generator);
-    const Call call(problem);
+    Call call(problem);
     Tensor expected;
     std::vector<Tensor> results(list.size());
     bool all = true;
@@ -200,7 +201,10 @@ bool check_random(const std::string& op, int count, unsigned seed) {
       if (is_reference(list[i]) || !lacks(records[i])) continue;
       all = false;
       if (call.refuse(list[i])) continue;
-      if (!expected.defined()) expected = reference_result(call);
+      if (!expected.defined()) {
+        call.fill();
+        expected = reference_result(call);
+      }
       results[i] = call.result();
       call.run(list[i], results[i]);
       records[i].add(problem, error_of(results[i], expected), list[i].name);

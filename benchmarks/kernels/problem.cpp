@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <span>
 
 #include <facula/ops.h>
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include "ops/attrs/conv2d.h"
 #include "ops/attrs/conv2d_backward_input.h"
 #include "ops/attrs/conv2d_backward_weight.h"
+#include "ops/attrs/linear_fused.h"
 #include "ops/schema/convolution.h"
 
 namespace facula::kernels {
@@ -19,6 +21,18 @@ constexpr const char* kNeeded[] = {"n", "c", "h", "oc"};
 constexpr const char* kProductSizes[] = {"m", "n", "k"};
 
 bool is_convolution(const std::string& op) { return op.starts_with("conv2d"); }
+
+/// What a product has besides its sizes, and what that is where it is absent.
+struct Option {
+  const char* key;
+  std::int64_t otherwise;
+};
+std::span<const Option> product_options(const std::string& op) {
+  static constexpr Option kTransposed[] = {{"ta", 0}, {"tb", 0}};
+  static constexpr Option kLinear[] = {{"bias", 1}, {"gelu", 0}};
+  if (op == "mm") return kTransposed;
+  return {kLinear, op == "linear" ? 1u : 2u};
+}
 
 /// Pairs of a short key that stands for two, with what it is where it is absent.
 struct Both {
@@ -39,8 +53,8 @@ ConvShape shape_of(const Problem& p) {
 }  // namespace
 
 const std::vector<std::string>& ops() {
-  static const std::vector<std::string> names = {"conv2d", "conv2d_backward_input",
-                                                 "conv2d_backward_weight", "mm"};
+  static const std::vector<std::string> names = {
+      "conv2d", "conv2d_backward_input", "conv2d_backward_weight", "mm", "linear", "linear_fused"};
   return names;
 }
 
@@ -102,10 +116,13 @@ void Problem::complete() {
     shape_of(*this);  // checks the rest
   } else {
     for (const char* key : kProductSizes) need(key);
-    otherwise("ta", 0);
-    otherwise("tb", 0);
-    check<ValueError>(values_.size() == 5, "problem: {} has an unknown size among m, n, k, ta, tb",
-                      op_);
+    std::string known = "m, n, k";
+    for (const Option& option : product_options(op_)) {
+      otherwise(option.key, option.otherwise);
+      known += fmt::format(", {}", option.key);
+    }
+    check<ValueError>(values_.size() == 3 + product_options(op_).size(),
+                      "problem: {} has an unknown size among {}", op_, known);
   }
 }
 
@@ -119,11 +136,8 @@ Problem Problem::random(std::string_view op, std::mt19937& generator) {
     p.op_ = op;
     auto& v = p.values_;
     if (!is_convolution(p.op_)) {
-      v = {{"m", integer(1, 90)},
-           {"n", integer(1, 90)},
-           {"k", integer(1, 200)},
-           {"ta", integer(0, 1)},
-           {"tb", integer(0, 1)}};
+      v = {{"m", integer(1, 90)}, {"n", integer(1, 90)}, {"k", integer(1, 200)}};
+      for (const Option& option : product_options(p.op_)) v[option.key] = integer(0, 1);
       if (one_in(8)) v["k"] = integer(1, 3000);
       if (one_in(8)) v["m"] = integer(1, 700);
       p.complete();
@@ -180,7 +194,9 @@ std::string Problem::str() const {
     return p[key] == usual ? "" : size(key);
   };
   if (!is_convolution(op_)) {
-    return op_ + ":" + size("m") + size("n") + size("k") + unless(0, "ta") + unless(0, "tb");
+    std::string text = op_ + ":" + size("m") + size("n") + size("k");
+    for (const Option& option : product_options(op_)) text += unless(option.otherwise, option.key);
+    return text;
   }
   std::string text =
       op_ + ":" + size("n") + size("c") + size("h") + unless(p["h"], "w") + size("oc");
@@ -210,9 +226,21 @@ Call::Call(const Problem& p) {
     call_.reset(new facula::Call{facula::op(id), pointers_.data(),
                                  static_cast<std::uint32_t>(pointers_.size()), attributes_.get()});
   };
-  if (!is_convolution(p.op())) {
+  if (p.op().starts_with("linear")) {
+    inputs_ = {randn({p["m"], p["k"]}), randn({p["n"], p["k"]}),
+               p["bias"] ? randn({p["n"]}) : Tensor()};
+    prototype_ = empty({p["m"], p["n"]});
+    if (p.op() == "linear") {
+      start(OpId::linear, 0);
+    } else {
+      const std::string_view activation = p["gelu"] ? "gelu" : "relu";
+      start(OpId::linear_fused, ops::linear_fused_attrs{activation, {}});
+    }
+    return;
+  }
+  if (p.op() == "mm") {
     const auto operand = [](std::int64_t rows, std::int64_t columns, bool transposed) {
-      return transposed ? randn({columns, rows}).permute({1, 0}) : randn({rows, columns});
+      return transposed ? empty({columns, rows}).permute({1, 0}) : empty({rows, columns});
     };
     inputs_ = {operand(p["m"], p["k"], p["ta"] != 0), operand(p["k"], p["n"], p["tb"] != 0)};
     prototype_ = empty({p["m"], p["n"]});
@@ -222,10 +250,10 @@ Call::Call(const Problem& p) {
   const ConvShape s = shape_of(p);
   const Dims stride = {s.stride_h, s.stride_w}, padding = {s.pad_h, s.pad_w},
              dilation = {s.dilation_h, s.dilation_w};
-  const auto images = [&](const Dims& sizes) { return randn(sizes).contiguous(format); };
-  const Tensor weight = randn(s.weight_sizes());
+  const auto images = [&](const Dims& sizes) { return empty(sizes).contiguous(format); };
+  const Tensor weight = empty(s.weight_sizes());
   if (p.op() == "conv2d") {
-    inputs_ = {images(s.input_sizes()), weight, p["bias"] ? randn({s.oc}) : Tensor()};
+    inputs_ = {images(s.input_sizes()), weight, p["bias"] ? empty({s.oc}) : Tensor()};
     prototype_ = empty(s.output_sizes()).contiguous(format);
     start(OpId::conv2d, ops::conv2d_attrs{stride, padding, dilation, s.groups});
   } else if (p.op() == "conv2d_backward_input") {
@@ -238,6 +266,12 @@ Call::Call(const Problem& p) {
     prototype_ = weight;
     start(OpId::conv2d_backward_weight,
           ops::conv2d_backward_weight_attrs{{s.kh, s.kw}, stride, padding, dilation, s.groups});
+  }
+}
+
+void Call::fill() {
+  for (Tensor& input : inputs_) {
+    if (input.defined()) input.copy_(randn(input.sizes()));
   }
 }
 

@@ -3,11 +3,13 @@
 //   conv2d:n128c64h32oc64k3p1          a 3x3 convolution of 128 images of 64 channels, 32 x 32
 //   conv2d_backward_weight:n8c96h7w9oc24k1s2/nchw
 //   mm:m128n512k784tb1                 [128, 784] times the transpose of [512, 784]
+//   linear_fused:m128n512k784gelu1     a linear layer from 784 to 512 with GELU
 //
 // Convolutions: n images, c channels, h, w (else h), oc output channels, k or kh and kw (1), s or
 // sh and sw (1), p or ph and pw (0), d or dh and dw (1), g groups (1), bias 0 or 1; images lie in
-// channels_last unless /nchw follows. Products: m, n, k, ta and tb 1 for operands that are
-// transposed views.
+// channels_last unless /nchw follows. mm: m, n, k, ta and tb 1 for operands that are
+// transposed views. Linear layers: m, n, k, bias 0 or 1 (1); gelu 1 for that activation in
+// linear_fused, otherwise relu.
 #pragma once
 
 #include <map>
@@ -47,12 +49,14 @@ class Problem {
 /// The ops that problems can be about.
 const std::vector<std::string>& ops();
 
-/// A call of the op with random operands; implementations run it into results of their own.
+/// A call of the op; implementations run it into results of their own.
 class Call {
  public:
   explicit Call(const Problem& problem);
 
   OpId id() const { return call_->op.id; }
+  /// Gives the operands random elements; before that they have none that mean anything.
+  void fill();
   /// An uninitialised result.
   Tensor result() const { return empty_like(prototype_); }
   Refusal refuse(const Implementation& implementation) const;

@@ -41,10 +41,10 @@ FACULA_API std::string download(const std::string& source, const std::string& sh
 struct LoadOptions {
   /// A path or an address, as download() takes it, of any format that load_weights reads. Empty:
   /// random weights.
-  std::string weights;
-  std::string sha256;
+  std::string weights = {};
+  std::string sha256 = {};
   /// What the names of the weights begin with: "state_dict.module." in some training checkpoints.
-  std::string key_prefix;
+  std::string key_prefix = {};
   /// 0: as in the model's ModelInfo.
   std::int64_t num_classes = 0;
   /// Whether names must match those of the model exactly.

@@ -11,9 +11,9 @@
 
 namespace facula {
 
-/// Reads the weights in `path`, on the CPU: safetensors, files of torch.save (zip or legacy),
-/// TorchScript archives, npz and npy (one tensor, named "tensor"). The name of the file plays no
-/// part, and nothing in it is executed.
+/// Reads the weights in `path`, on the CPU: safetensors, Facula's checkpoints, files of torch.save
+/// (zip or legacy), TorchScript archives, npz and npy (one tensor, named "tensor"). The name of the
+/// file plays no part, and nothing in it is executed.
 ///   model.load_state_dict(load_weights("resnet18.pth"));
 /// Throws IoError for a file that is missing, damaged or of another format, naming what it looks
 /// like and what to do, and DTypeError for a dtype that Facula lacks.
@@ -24,10 +24,10 @@ FACULA_API StateDict load_weights(const std::string& path);
 /// cannot be written; whatever happens, either the old or the complete new one is there.
 FACULA_API void save_weights(const StateDict& state, const std::string& path);
 
-/// What a file is, found without loading its data.
+/// What a file is, found without loading its data; checkpoints are read once for their checksums.
 struct ModelFileInfo {
-  /// "safetensors", "torch zip", "torch legacy", "TorchScript", "npz", "npy", or what else it looks
-  /// like: "ONNX", "HDF5", ..., "unknown".
+  /// "safetensors", "Facula checkpoint", "torch zip", "torch legacy", "TorchScript", "npz", "npy",
+  /// or what else it looks like: "ONNX", "HDF5", ..., "unknown".
   std::string format;
   std::uint64_t bytes = 0;
   /// Dtypes are named as the format does, those that Facula lacks too.

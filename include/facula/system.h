@@ -21,4 +21,10 @@ struct SystemInfo {
 
 FACULA_API SystemInfo system_info();
 
+/// Keeps the calling thread busy with as many float32 multiply-adds as kernels of the instruction
+/// set in use (SystemInfo::isa) can do at most: `rounds` rounds of some nanoseconds. Returns the
+/// number of floating-point operations, two for each multiply-add; their rate is the peak that
+/// other figures are compared with.
+FACULA_API double run_multiply_adds(std::int64_t rounds);
+
 }  // namespace facula

@@ -1,9 +1,11 @@
 // The tensor handle.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <iosfwd>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -49,6 +51,9 @@ struct TensorHead {
   std::int32_t references = 1;
 };
 FACULA_API void destroy(TensorImpl* impl) noexcept;
+/// The element `value` of a `dtype` tensor without its fraction; ValueError outside [least, most].
+FACULA_API std::int64_t checked_integer(Scalar value, std::int64_t least, std::int64_t most,
+                                        DType dtype);
 }  // namespace detail
 
 /// A handle to an n-dimensional strided array; copying the handle shares the array.
@@ -61,14 +66,19 @@ class FACULA_API Tensor {
   Tensor() noexcept : impl_(nullptr) {}
   Tensor(const Tensor& other) noexcept : impl_(other.impl_) { retain(); }
   Tensor(Tensor&& other) noexcept : impl_(std::exchange(other.impl_, nullptr)) {}
-  Tensor& operator=(const Tensor& other) noexcept {
+  Tensor& operator=(const Tensor& other) & noexcept {
     Tensor(other).swap(*this);
     return *this;
   }
-  Tensor& operator=(Tensor&& other) noexcept {
+  Tensor& operator=(Tensor&& other) & noexcept {
     Tensor(std::move(other)).swap(*this);
     return *this;
   }
+  /// Assigning to what an expression gives writes elements: x[0] = y is x[0].copy_(y), and
+  /// x.index({Slice(0, 2)}) = 1 is x.index({Slice(0, 2)}).fill_(1).
+  const Tensor& operator=(const Tensor& source) && { return copy_(source); }
+  const Tensor& operator=(Tensor&& source) && { return copy_(source); }
+  const Tensor& operator=(Scalar value) && { return fill_(value); }
   ~Tensor() { release(); }
 
   /// Takes over one reference.
@@ -114,14 +124,20 @@ class FACULA_API Tensor {
     return static_cast<T*>(checked_data(dtype_of<T>));
   }
   void* raw_data() const;
-  /// The value of a one-element tensor, converted to T. Throws ShapeError for other sizes.
+  /// The value of a one-element tensor, converted to T: to bool as != 0, to integers without the
+  /// fraction. Throws ShapeError for other sizes, ValueError for what T does not hold.
   template <class T = double>
   T item() const {
     const Scalar value = item_scalar();
     if constexpr (std::floating_point<T>) {
       return static_cast<T>(value.to_double());
+    } else if constexpr (std::same_as<T, bool>) {
+      return value.to_double() != 0;
     } else {
-      return static_cast<T>(value.to_int());
+      constexpr T least = std::numeric_limits<T>::min(), most = std::numeric_limits<T>::max();
+      constexpr bool within = sizeof(T) < 8 || std::signed_integral<T>;
+      return static_cast<T>(detail::checked_integer(
+          value, least, within ? static_cast<std::int64_t>(most) : INT64_MAX, dtype()));
     }
   }
   Scalar item_scalar() const;
@@ -155,8 +171,14 @@ class FACULA_API Tensor {
   Tensor contiguous(MemoryFormat format = kContiguous) const;
   /// Copies elements from `source` (broadcast, converted). Counts as an in-place write.
   const Tensor& copy_(const Tensor& source, bool non_blocking = false) const;
+  /// Throws ValueError for a number that the dtype does not hold.
   const Tensor& fill_(Scalar value) const;
   const Tensor& zero_() const { return fill_(0); }
+  /// Writes `value` where `mask`, bool of a size that broadcasts to this one, is true.
+  const Tensor& masked_fill_(const Tensor& mask, Scalar value) const;
+  /// Fills a floating tensor with random values: uniform on [from, to), or normal.
+  const Tensor& uniform_(double from = 0, double to = 1, Generator* generator = nullptr) const;
+  const Tensor& normal_(double mean = 0, double std = 1, Generator* generator = nullptr) const;
 
   // --- Autograd ---------------------------------------------------------------------------------
   bool requires_grad() const;
@@ -241,7 +263,7 @@ FACULA_API Tensor ones(IntList sizes, const TensorOptions& options = {});
 FACULA_API Tensor zeros_like(const Tensor& like);
 FACULA_API Tensor ones_like(const Tensor& like);
 FACULA_API Tensor eye(std::int64_t n, const TensorOptions& options = {});
-/// start, start + step, ... below end. dtype int64 if all three are integers.
+/// start, start + step, ... below end. dtype int64 if all three are integers, which are exact.
 FACULA_API Tensor arange(Scalar start, Scalar end, Scalar step = 1,
                          const TensorOptions& options = {});
 FACULA_API Tensor arange(Scalar end, const TensorOptions& options = {});
@@ -249,14 +271,16 @@ FACULA_API Tensor linspace(double start, double end, std::int64_t steps,
                            const TensorOptions& options = {});
 /// A 0-d tensor.
 FACULA_API Tensor tensor(Scalar value, const TensorOptions& options = {});
-/// A tensor with copies of `values` in row-major order; sizes default to one dimension.
-FACULA_API Tensor tensor(const std::vector<double>& values, IntList sizes = {-1},
+/// A tensor with copies of `values` in row-major order; sizes default to one dimension. Unset
+/// dtype: bool of booleans, int64 of integers, else the default dtype. T: bool, std::uint8_t,
+/// std::int32_t, std::int64_t, float or double. Throws ValueError for values that a given integer
+/// dtype does not hold.
+template <class T>
+FACULA_API Tensor tensor(const std::vector<T>& values, IntList sizes = {-1},
                          const TensorOptions& options = {});
-/// The same for a braced list: tensor({1, 2, 3}).
-inline Tensor tensor(std::initializer_list<double> values, IntList sizes = {-1},
-                     const TensorOptions& options = {}) {
-  return tensor(std::vector<double>(values), sizes, options);
-}
+/// The same for a braced list: tensor({1, 2, 3}) is int64, tensor({1, 0.5}) is floating.
+FACULA_API Tensor tensor(std::initializer_list<Scalar> values, IntList sizes = {-1},
+                         const TensorOptions& options = {});
 /// Wraps memory owned by the caller, who keeps it alive; `deleter(context)` runs with the last
 /// user.
 FACULA_API Tensor from_blob(void* data, IntList sizes, DType dtype,
@@ -271,7 +295,10 @@ FACULA_API Tensor rand(IntList sizes, const TensorOptions& options = {},
 /// Standard normal.
 FACULA_API Tensor randn(IntList sizes, const TensorOptions& options = {},
                         Generator* generator = nullptr);
-/// Integers in [low, high), int64 by default.
+/// Of the size and dtype of `like`, which is floating.
+FACULA_API Tensor rand_like(const Tensor& like, Generator* generator = nullptr);
+FACULA_API Tensor randn_like(const Tensor& like, Generator* generator = nullptr);
+/// Integers in [low, high), int64 by default. Throws ValueError if the dtype does not hold them.
 FACULA_API Tensor randint(std::int64_t low, std::int64_t high, IntList sizes,
                           const TensorOptions& options = {}, Generator* generator = nullptr);
 /// A random permutation of 0 .. n-1, int64.

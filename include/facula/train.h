@@ -42,6 +42,9 @@ struct Result {
   std::vector<EpochReport> epochs;  ///< complete ones only
   double seconds = 0;               ///< of training, validation excluded
   double items_per_s = 0;
+  /// What the loader takes: the share of this call's training, in [0, 1], that passed in waiting for
+  /// batches or making them between steps.
+  double loader_share = 0;
   bool interrupted = false;       ///< ended early by a signal
   int signal = 0;                 ///< SIGINT or SIGTERM, if so
   std::int64_t steps = 0;         ///< done in all
@@ -85,9 +88,11 @@ struct TrainerOptions {
   /// null.
   optim::LRScheduler* scheduler = nullptr;
   bool step_scheduler_per_epoch = false;
-  /// Gets the validation loss after every epoch, or without validation the training loss. May be
-  /// null.
+  /// Gets the validation loss after every epoch, or without validation the training loss. It and
+  /// the scheduler act together. May be null.
   optim::ReduceLROnPlateau* plateau = nullptr;
+  /// Scales the gradients of every step down to this norm of all together; 0: never.
+  double clip_grad_norm = 0;
   /// Gets metrics.jsonl (one line per epoch), checkpoints/ and, at the end,
   /// model.safetensors; empty for none of them. One run at a time can use it.
   std::string run_folder = {};

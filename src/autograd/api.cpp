@@ -74,6 +74,12 @@ void Tensor::set_grad(const Tensor& grad) const {
   check<ShapeError>(!grad.defined() || grad.sizes() == sizes(),
                     "set_grad: a gradient of size {} for a tensor of size {}",
                     grad.defined() ? grad.sizes() : IntList(), sizes());
+  check<DTypeError>(!grad.defined() || grad.dtype() == dtype(),
+                    "set_grad: a {} gradient for a {} tensor of size {}; convert it with to()",
+                    grad.defined() ? name_of(grad.dtype()) : "", name_of(dtype()), sizes());
+  check<DeviceError>(!grad.defined() || grad.device() == device(),
+                     "set_grad: a gradient on {} for a tensor on {}; move it with to()",
+                     grad.defined() ? grad.device() : kCPU, device());
   if (!grad.defined() && !impl_->node) return;
   Accumulator& state = autograd::accumulator(*autograd::accumulator_of(*impl_));
   if (state.fixed_buffer && !grad.defined()) {
@@ -133,6 +139,13 @@ std::vector<Tensor> initial_gradients(const std::vector<Tensor>& outputs,
     check<ShapeError>(gradients[i].sizes() == output.sizes(),
                       "{}: a gradient of size {} for an output of size {}", function,
                       gradients[i].sizes(), output.sizes());
+    check<DTypeError>(gradients[i].dtype() == output.dtype(),
+                      "{}: a {} gradient for a {} output of size {}; convert it with to()",
+                      function, name_of(gradients[i].dtype()), name_of(output.dtype()),
+                      output.sizes());
+    check<DeviceError>(gradients[i].device() == output.device(),
+                       "{}: a gradient on {} for an output on {}; move it with to()", function,
+                       gradients[i].device(), output.device());
   }
   return gradients;
 }

@@ -263,7 +263,11 @@ void accumulate(Node& node, Tensor* output_gradients, Tensor*) {
                     incoming.sizes(), variable.size_list());
   if (incoming.dtype() != variable.dtype) incoming = incoming.to(variable.dtype);
   const bool recording = !(runtime::tl_mode & runtime::kNoGrad);
-  Tensor gradient = Tensor::adopt(std::exchange(state.gradient, nullptr));
+  Tensor gradient;  // what the leaf has so far, and keeps if anything below throws
+  if (state.gradient) {
+    __atomic_fetch_add(&state.gradient->references, 1, __ATOMIC_RELAXED);
+    gradient = Tensor::adopt(state.gradient);
+  }
   if (state.fixed_buffer) {
     state.empty ? gradient.copy_(incoming) : gradient.copy_(gradient + incoming);
     state.empty = false;
@@ -286,7 +290,7 @@ void accumulate(Node& node, Tensor* output_gradients, Tensor*) {
   } else {
     gradient.add_(incoming);
   }
-  state.gradient = gradient.leak();
+  Tensor::adopt(std::exchange(state.gradient, gradient.leak()));
   if (node.extras) {
     __atomic_fetch_add(&state.variable->references, 1, __ATOMIC_RELAXED);
     const Tensor leaf = Tensor::adopt(state.variable);

@@ -59,8 +59,8 @@ Tensor recipe(const Call& consumer, const Tensor& input) {
                                kept(*maker, op.output_slot[2]), kept(*maker, op.input_slot[1]),
                                kept(*maker, op.input_slot[2]), Tensor()},
                               ops::batch_norm_apply_attrs{.relu = true, .cap = attrs.cap});
-  Tensor result =
-      runtime::defer(impl.size_list(), impl.stride_list(), impl.dtype, {std::move(normalize)});
+  Tensor result = runtime::defer(impl.size_list(), impl.stride_list(), impl.dtype,
+                                 {.values = std::move(normalize), .outlives_scope = true});
   // For higher derivatives.
   set_history(result, maker, 0);
   return result;

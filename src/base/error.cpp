@@ -1,5 +1,7 @@
 #include <facula/error.h>
 
+#include "base/rethrow.h"
+
 namespace facula {
 
 // Out-of-line destructors anchor each class's type information in the library.
@@ -12,5 +14,37 @@ IndexError::~IndexError() = default;
 AutogradError::~AutogradError() = default;
 IoError::~IoError() = default;
 OutOfMemory::~OutOfMemory() = default;
+
+namespace base {
+namespace {
+
+template <class E>
+[[noreturn]] void throw_longer(const E& error, const std::string& suffix) {
+  throw E(error.what() + suffix);
+}
+
+}  // namespace
+
+void rethrow_with(const std::string& suffix) {
+  try {
+    throw;
+  } catch (const ShapeError& error) {
+    throw_longer(error, suffix);
+  } catch (const DTypeError& error) {
+    throw_longer(error, suffix);
+  } catch (const DeviceError& error) {
+    throw_longer(error, suffix);
+  } catch (const ValueError& error) {
+    throw_longer(error, suffix);
+  } catch (const IndexError& error) {
+    throw_longer(error, suffix);
+  } catch (const AutogradError& error) {
+    throw_longer(error, suffix);
+  } catch (const OutOfMemory& error) {
+    throw_longer(error, suffix);
+  }
+}
+
+}  // namespace base
 
 }  // namespace facula

@@ -98,7 +98,13 @@ bool operator==(IntList a, IntList b) {
   return true;
 }
 
-void Dims::too_many() { fail<ShapeError>("tensors have at most {} dimensions", kMaxDims); }
+void Dims::too_many() {
+  fail<ShapeError>(
+      "a shape of more than {} dimensions, which is the most a tensor has; merge some with "
+      "flatten() "
+      "or reshape()",
+      kMaxDims);
+}
 
 std::string Scalar::str() const {
   if (kind_ == kBool) return integer_ ? "true" : "false";

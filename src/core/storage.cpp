@@ -54,7 +54,7 @@ Storage* allocate_storage(std::size_t bytes, Device device) {
   const DeviceAllocator& allocator = device_allocators[static_cast<int>(device.type)];
   check<DeviceError>(allocator.allocate != nullptr,
                      "allocating {} bytes on {}: this build or machine has no such device; use "
-                     "Device(\"cpu\") or check cuda::is_available() first",
+                     "Device(\"cpu\")",
                      bytes, device);
   void* data = allocator.allocate(bytes, device.index);
   Storage* storage = new_header(device, bytes);

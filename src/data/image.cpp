@@ -11,7 +11,6 @@
 #include "data/pixel_kernels.h"
 #include "data/pixel_source.h"
 #include "data/resample.h"
-#include "data/stage_times.h"
 
 namespace facula::data {
 namespace {
@@ -76,7 +75,7 @@ struct Image::Access {
 
   /// What each thread needs to work on images; no memory is asked for once they have grown.
   struct Scratch {
-    std::vector<std::uint8_t> decoded, resized, strip;
+    std::vector<std::uint8_t> decoded, strip;
     FloatPattern pattern;
   };
   static Scratch& buffers() {
@@ -84,6 +83,13 @@ struct Image::Access {
     return scratch;
   }
 
+  /// Pixels in memory: rows of width * channels bytes, one after the other.
+  struct PixelView {
+    const std::uint8_t* pixels;
+    std::int64_t height, width, channels;
+
+    const std::uint8_t* row(std::int64_t y) const { return pixels + y * width * channels; }
+  };
   /// The pixels that rows are taken from, and where in them the result lies; it may reach beyond.
   struct Base {
     PixelView view;
@@ -91,40 +97,19 @@ struct Image::Access {
   };
 
   Base base() const {
-    Scratch& s = buffers();
-    const std::int64_t channels = image.channels_;
-    Base base;
-    if (!image.source_) {
-      base = {{image.memory_, image.source_height_, image.source_width_, channels,
-               image.source_width_ * channels},
-              image.region_};
-    } else {
-      base = decoded(s);
-    }
-    if (!image.resized_) return base;
-    const PixelView& view = base.view;
-    const Rect& part = base.part;
-    const PixelView region{view.pixels + part.top * view.stride + part.left * channels, part.height,
-                           part.width, channels, view.stride};
-    const Rect& window = image.window_;
-    std::uint8_t* out = scratch(s.resized, window.height * window.width * channels);
-    resample(region, image.resized_height_, image.resized_width_, image.interpolation_, window,
-             out);
-    return {{out, window.height, window.width, channels, window.width * channels},
-            {0, 0, window.height, window.width}};
+    if (image.source_) return decoded();
+    return {{image.memory_, image.source_height_, image.source_width_, image.channels_},
+            image.region_};
   }
 
   /// The part of the source that the region shows; all of it where the padding may need more.
-  Base decoded(Scratch& s) const {
+  Base decoded() const {
     const Rect& region = image.region_;
     Rect part{0, 0, image.source_height_, image.source_width_};
     if (!image.padded()) part = region;
-    std::uint8_t* out = scratch(s.decoded, part.height * part.width * image.channels_);
-    {
-      const StageTimer timer(Stage::decode, Stage::write);
-      image.source_->read(part, out);
-    }
-    return {{out, part.height, part.width, image.channels_, part.width * image.channels_},
+    std::uint8_t* out = scratch(buffers().decoded, part.height * part.width * image.channels_);
+    image.source_->read(part, out);
+    return {{out, part.height, part.width, image.channels_},
             {region.top - part.top, region.left - part.left, region.height, region.width}};
   }
 
@@ -132,19 +117,20 @@ struct Image::Access {
   const std::uint8_t* row_in_place(const Base& base, std::int64_t y) const {
     const std::int64_t source_y = inside(base.part.top + y, base.view.height, image.padding_);
     if (source_y < 0) return nullptr;
-    return base.view.pixels + source_y * base.view.stride + base.part.left * base.view.channels;
+    return base.view.row(source_y) + base.part.left * base.view.channels;
   }
 
   /// Writes row `y` of the part to `out`, mirrored if the image is.
   void compose(const Base& base, std::int64_t y, std::uint8_t* out) const {
-    const auto& [view, part] = base;
+    const PixelView& view = base.view;
+    const Rect& part = base.part;
     const std::int64_t channels = view.channels, width = part.width;
     const std::int64_t source_y = inside(part.top + y, view.height, image.padding_);
     if (source_y < 0) {
       std::memset(out, image.fill_, static_cast<std::size_t>(width * channels));
       return;
     }
-    const std::uint8_t* line = view.pixels + source_y * view.stride;
+    const std::uint8_t* line = view.row(source_y);
     // Columns [first, last) show the image, the others lie beside it.
     const std::int64_t first = std::clamp<std::int64_t>(-part.left, 0, width);
     const std::int64_t last = std::clamp<std::int64_t>(view.width - part.left, first, width);
@@ -180,18 +166,52 @@ struct Image::Access {
   }
 
   template <class T>
+  static void prefetch(const T* place, std::int64_t count) {
+    constexpr std::int64_t kLine = 64 / sizeof(T);
+    for (std::int64_t i = 0; i < count; i += kLine) __builtin_prefetch(place + i, 1);
+  }
+
+  template <class T>
   void write(T* destination) const {
     if constexpr (std::is_same_v<T, float>) {
       buffers().pattern.set(image.scale_, image.shift_, image.channels_);
     }
+    image.resized_ ? write_resized(destination) : write_region(destination);
+  }
+
+  /// Each row goes to its place as soon as it is known.
+  template <class T>
+  void write_resized(T* destination) const {
+    const std::int64_t channels = image.channels_, width = image.window_.width;
+    const std::int64_t elements = width * channels, last = image.window_.height - 1;
+    std::uint8_t* mirrored = scratch(buffers().strip, image.mirrored_ ? elements : 0);
+    const auto emit = [&](std::int64_t y, const std::uint8_t* row) {
+      if (image.mirrored_) {
+        kernels.mirror(row, width, channels, mirrored);
+        row = mirrored;
+      }
+      T* to = destination + (image.upside_down_ ? last - y : y) * elements;
+      store(row, elements, to);
+      // Batches are larger than caches: the next row's place comes while the row is being made.
+      if (y < last) prefetch(image.upside_down_ ? to - elements : to + elements, elements);
+    };
+    const Resizing resizing{image.region_, image.resized_height_, image.resized_width_,
+                            image.interpolation_, image.window_};
+    if (image.source_) return resample(*image.source_, resizing, emit);
+    const PixelMemory memory(image.memory_, image.source_height_, image.source_width_, channels,
+                             image.source_width_ * channels);
+    resample(memory, resizing, emit);
+  }
+
+  template <class T>
+  void write_region(T* destination) const {
     const Base base = this->base();
     const Rect& part = base.part;
     const std::int64_t elements = part.width * image.channels_;
     const bool whole_rows = part.left == 0 && part.width == base.view.width && part.top >= 0 &&
-                            part.top + part.height <= base.view.height &&
-                            base.view.stride == elements;
+                            part.top + part.height <= base.view.height;
     if (whole_rows && !image.mirrored_ && !image.upside_down_) {
-      store(base.view.pixels + part.top * elements, part.height * elements, destination);
+      store(base.view.row(part.top), part.height * elements, destination);
       return;
     }
     // Several rows are composed before they are converted: loads that are wider than the stores

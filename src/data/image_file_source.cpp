@@ -1,9 +1,11 @@
 #include "data/image_file_source.h"
 
 #include <cstddef>
+#include <memory>
 #include <utility>
 #include <vector>
 
+#include "data/stage_times.h"
 #include "io/file.h"
 #include "io/images/image_file.h"
 
@@ -13,33 +15,67 @@ namespace {
 /// Photos have some MiB, scans some dozens.
 constexpr std::size_t kMaxFileBytes = std::size_t{1} << 28;
 
-/// Makes RGB of the `pixels` grey ones that stand in the last third of `rgb`, in place: what is
-/// written never overtakes what is read.
-void spread_grey(std::uint8_t* rgb, std::int64_t pixels) {
-  const std::uint8_t* grey = rgb + 2 * pixels;
-  for (std::int64_t i = 0; i < pixels; ++i, rgb += 3) {
-    const std::uint8_t value = grey[i];
-    rgb[0] = rgb[1] = rgb[2] = value;
+/// Memory for files, handed on from one image of a thread to the next: fresh memory costs as much
+/// as reading into it.
+struct FileMemory {
+  static constexpr std::size_t kMost = std::size_t{1} << 22;  // larger files are rare
+
+  static std::vector<std::uint8_t>& spare() {
+    thread_local std::vector<std::uint8_t> memory;
+    return memory;
   }
-}
+  static std::vector<std::uint8_t> take() { return std::exchange(spare(), {}); }
+  static void give_back(std::vector<std::uint8_t> memory) {
+    if (memory.capacity() <= kMost) spare() = std::move(memory);
+  }
+};
+
+/// The rows of a file; grey ones as RGB where `spread` says so.
+class FileRows final : public RowReader {
+ public:
+  FileRows(std::unique_ptr<RowReader> decoder, std::int64_t width, bool spread)
+      : decoder_(std::move(decoder)), width_(width), spread_(spread) {}
+
+  PixelRows next(std::int64_t count) override {
+    const StageTimer timer(Stage::decode, Stage::write);
+    const PixelRows rows = decoder_->next(count);
+    if (!spread_) return rows;
+    const std::int64_t stride = 3 * width_;
+    rgb_.resize(static_cast<std::size_t>(count * stride + kSlack));
+    for (std::int64_t y = 0; y < count; ++y) {
+      std::uint8_t* rgb = rgb_.data() + y * stride;
+      for (std::int64_t x = 0; x < width_; ++x, rgb += 3) {
+        rgb[0] = rgb[1] = rgb[2] = rows.pixels[y * rows.stride + x];
+      }
+    }
+    return {rgb_.data(), stride};
+  }
+
+ private:
+  std::unique_ptr<RowReader> decoder_;
+  std::int64_t width_;
+  bool spread_;
+  std::vector<std::uint8_t> rgb_;
+};
 
 class ImageFileSource final : public PixelSource {
  public:
   ImageFileSource(std::string path, FileColors colors)
       : path_(std::move(path)),
-        file_(io::read_file(path_, kMaxFileBytes)),
+        file_(io::read_file(path_, kMaxFileBytes, FileMemory::take())),
         header_(io::read_image_header(file_, path_)) {
     height = header_.height;
     width = header_.width;
     channels = colors == FileColors::rgb ? 3 : header_.channels;
   }
 
-  void read(const Rect& part, std::uint8_t* destination) const override {
-    const std::int64_t pixels = part.height * part.width;
-    const bool spread = channels != header_.channels;
-    io::decode_image(file_, header_, {part.top, part.left, part.height, part.width},
-                     spread ? destination + 2 * pixels : destination, path_);
-    if (spread) spread_grey(destination, pixels);
+  ~ImageFileSource() override { FileMemory::give_back(std::move(file_)); }
+
+  std::unique_ptr<RowReader> rows(const Rect& part) const override {
+    const StageTimer timer(Stage::decode, Stage::write);
+    return std::make_unique<FileRows>(
+        io::decode_rows(file_, header_, {part.top, part.left, part.height, part.width}, path_),
+        part.width, channels != header_.channels);
   }
 
  private:

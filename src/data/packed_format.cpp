@@ -1,7 +1,5 @@
 #include "data/packed_format.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -9,6 +7,7 @@
 
 #include "base/check.h"
 #include "io/bounded.h"
+#include "io/crc32.h"
 
 namespace facula::data {
 namespace {
@@ -25,10 +24,6 @@ void append(std::string& out, double value) { append(out, std::bit_cast<std::uin
 void append(std::string& out, const std::string& text) {
   append(out, static_cast<std::uint32_t>(text.size()));
   out += text;
-}
-
-std::uint32_t checksum(std::span<const std::uint8_t> bytes) {
-  return static_cast<std::uint32_t>(::crc32_z(0, bytes.data(), bytes.size()));
 }
 
 std::span<const std::uint8_t> bytes_of(const std::string& text) {
@@ -156,7 +151,7 @@ std::string format_packed_index(const PackedIndex& index, std::uint64_t offset) 
   out += index.sources;
 
   const std::uint64_t bytes = out.size();
-  const std::uint32_t sum = checksum(bytes_of(out));
+  const std::uint32_t sum = io::crc32(0, bytes_of(out));
   append(out, offset);
   append(out, bytes);
   append(out, sum);
@@ -189,7 +184,7 @@ PackedIndex parse_packed(std::span<const std::uint8_t> file, const std::string& 
                  "make it again",
                  source);
   const auto index = reader.at(begin, bytes, "the index");
-  check<IoError>(checksum(index) == sum,
+  check<IoError>(io::crc32(0, index) == sum,
                  "{}: the checksum of the packed file's index is wrong; it is damaged, make it "
                  "again",
                  source);

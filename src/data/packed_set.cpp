@@ -160,7 +160,7 @@ void pack(const ImageDataset& set, const std::string& path, const PackOptions& o
       const auto& [pixels, label] = images[i];
       const std::string source = set.source(first + i);
       writer.align();
-      const auto size = [&](int d) {
+      const auto size = [&, &pixels = pixels](int d) {
         return size_in_record(static_cast<std::uint64_t>(pixels.size(d)), set, first + i);
       };
       index.records.push_back({.offset = writer.offset(),

@@ -41,8 +41,8 @@ struct BlendPixels {
   std::int64_t pairs;
 };
 
-inline constexpr std::int64_t kBlendSlack = 16;
-inline constexpr std::int64_t kBlendGroup = 4;
+inline constexpr std::int64_t kBlendSlack = 32;
+inline constexpr std::int64_t kBlendGroup = 5;
 
 /// Rows are of `count` bytes or `pixels` pixels with their channels innermost. Same bits on every
 /// instruction set.

@@ -21,7 +21,7 @@ struct Axis {
   Interpolation interpolation = Interpolation::nearest;
   std::uint64_t last_use = 0;
   /// Position x is made of pixels first[x] ... first[x] + taps - 1 with the weights from
-  /// weights[x * pairs]. Both tables go on for what a group of kBlendGroup may take beyond the end.
+  /// weights[x * pairs]. The weights go on for what a group of kBlendGroup may take beyond the end.
   std::int64_t taps = 1, pairs = 0;
   std::vector<std::int32_t> first;
   std::vector<WeightPair> weights;
@@ -50,10 +50,17 @@ Filter filter_of(Interpolation interpolation) {
 void choose_nearest(Axis& axis) {
   const double scale = static_cast<double>(axis.from) / static_cast<double>(axis.to);
   double center = scale * 0.5;
+  axis.taps = 1;
   for (std::int64_t x = 0; x < axis.to; ++x, center += scale) {
     const auto pixel = std::min(static_cast<std::int64_t>(center), axis.from - 1);
     axis.first.push_back(static_cast<std::int32_t>(pixel));
   }
+}
+
+/// Rounded half away from zero.
+std::int32_t fixed_point(double weight) {
+  const double scaled = weight * (1 << kWeightBits);
+  return static_cast<std::int32_t>(scaled < 0 ? scaled - 0.5 : scaled + 0.5);
 }
 
 /// The filter is as wide as its support in pixels of the larger image, so that every pixel counts
@@ -91,12 +98,10 @@ void weigh(Axis& axis) {
     first -= static_cast<std::int32_t>(moved);
     for (std::int64_t t = moved; t < axis.taps; ++t) {
       const double weight = exact[static_cast<std::size_t>(x * most + t - moved)];
-      axis.weights[static_cast<std::size_t>(x * axis.pairs + t / 2)].set(
-          static_cast<int>(t % 2),
-          static_cast<std::int32_t>(std::lround(std::ldexp(weight, kWeightBits))));
+      axis.weights[static_cast<std::size_t>(x * axis.pairs + t / 2)].set(static_cast<int>(t % 2),
+                                                                         fixed_point(weight));
     }
   }
-  axis.first.resize(static_cast<std::size_t>(positions), 0);
 }
 
 /// The axes used last by this thread.
@@ -133,7 +138,8 @@ class AxisCache {
 
 struct Scratch {
   AxisCache axes;
-  std::vector<std::uint8_t> strip, tail;
+  std::vector<std::uint8_t> strip, row;
+  std::vector<std::int32_t> columns;
 };
 
 std::uint8_t* at_least(std::vector<std::uint8_t>& memory, std::int64_t bytes) {
@@ -141,121 +147,169 @@ std::uint8_t* at_least(std::vector<std::uint8_t>& memory, std::int64_t bytes) {
   return memory.data();
 }
 
+/// Positions begin ... end - 1 of the source.
+struct Range {
+  std::int64_t begin, end;
+
+  std::int64_t size() const { return end - begin; }
+};
+
+/// What positions first ... first + size - 1 of the result are made of; the axis may be null for
+/// one that stays as it is.
+Range range_of(const Axis* axis, std::int64_t first, std::int64_t size) {
+  if (!axis) return {first, first + size};
+  const auto last = static_cast<std::size_t>(first + size - 1);
+  return {axis->first[static_cast<std::size_t>(first)], axis->first[last] + axis->taps};
+}
+
+static_assert(RowReader::kSlack >= kBlendSlack);
+
+/// Filtered horizontally at once: as many as share the preparation of a kernel, and few enough to
+/// be met in the cache.
+constexpr std::int64_t kRowsAtOnce = 32;
+
 /// Rows of the source, filtered horizontally: a range of them that moves down the image.
 class Strip {
  public:
-  /// Columns left ... left + width - 1 of the result; `axis` is null where rows stay as they are.
-  Strip(const PixelView& source, const Axis* axis, std::int64_t left, std::int64_t width,
-        Scratch& scratch)
-      : source_(source), axis_(axis), left_(left), width_(width), scratch_(scratch) {
-    stride_ = axis ? width * source.channels + kBlendSlack : source.stride;
+  /// `reader` yields `rows` of the source, from the first column on that columns left ... left +
+  /// width - 1 of the result are made of.
+  Strip(RowReader& reader, const Range& rows, const Axis* axis, std::int64_t left,
+        std::int64_t width, std::int64_t channels, Scratch& scratch)
+      : reader_(reader),
+        axis_(axis),
+        left_(left),
+        width_(width),
+        channels_(channels),
+        stride_(width * channels + kBlendSlack),
+        last_(rows.end),
+        begin_(rows.begin),
+        end_(rows.begin),
+        memory_(scratch.strip),
+        columns_(scratch.columns) {
+    if (!axis) return;
+    columns_.clear();
+    const std::int32_t* first = axis->first.data() + left;
+    for (std::int64_t x = 0; x < width; ++x) columns_.push_back(first[x] - first[0]);
+    // What a group of the kernel takes beyond the end must lie inside, too.
+    columns_.insert(columns_.end(), kBlendGroup - 1, columns_.back());
   }
 
   std::int64_t stride() const { return stride_; }
-  const std::uint8_t* row(std::int64_t y) const {
-    return axis_ ? scratch_.strip.data() + (y - begin_) * stride_
-                 : source_.pixels + y * stride_ + left_ * source_.channels;
-  }
+  const std::uint8_t* row(std::int64_t y) const { return memory_.data() + (y - begin_) * stride_; }
 
-  /// Rows begin ... end - 1 become available; neither may be less than in the call before.
+  /// Rows begin ... end - 1 become available; neither may be less than in the call before, and none
+  /// may be left out.
   void need(std::int64_t begin, std::int64_t end) {
-    if (!axis_) return;
-    const std::int64_t kept = std::max<std::int64_t>(end_ - begin, 0);
-    std::uint8_t* strip = at_least(scratch_.strip, (end - begin) * stride_);
-    if (kept > 0) std::memmove(strip, strip + (begin - begin_) * stride_, kept * stride_);
+    if (end <= end_) return;
+    const std::int64_t kept = end_ - begin;
+    const std::int64_t steps = (end - end_ + kRowsAtOnce - 1) / kRowsAtOnce;
+    const std::int64_t last = std::min(last_, end_ + steps * kRowsAtOnce);
+    std::uint8_t* strip = at_least(memory_, (last - begin) * stride_);
+    std::memmove(strip, strip + (begin - begin_) * stride_,
+                 static_cast<std::size_t>(kept * stride_));
     begin_ = begin;
-    end_ = end;
-    filter(begin + kept, end);
+    while (end_ < last) filter(std::min(kRowsAtOnce, last - end_));
   }
 
  private:
-  void filter(std::int64_t begin, std::int64_t end) {
-    // Of the last rows of an image, copies are read: what lies beyond may not be ours.
-    const std::int64_t last = (kBlendSlack + source_.stride - 1) / source_.stride;
-    const std::int64_t whole = std::clamp(source_.height - last, begin, end);
-    if (whole > begin) {
-      blend(source_.pixels + begin * source_.stride, source_.stride, begin, whole);
+  /// Appends the next `count` rows.
+  void filter(std::int64_t count) {
+    const PixelRows rows = reader_.next(count);
+    std::uint8_t* destination = memory_.data() + (end_ - begin_) * stride_;
+    end_ += count;
+    if (!axis_) {
+      for (std::int64_t y = 0; y < count; ++y) {
+        std::memcpy(destination + y * stride_, rows.pixels + y * rows.stride,
+                    static_cast<std::size_t>(width_ * channels_));
+      }
+      return;
     }
-    if (end == whole) return;
-    const std::int64_t bytes = source_.width * source_.channels;
-    const std::int64_t stride = bytes + kBlendSlack;
-    std::uint8_t* tail = at_least(scratch_.tail, (end - whole) * stride);
-    for (std::int64_t y = whole; y < end; ++y) {
-      std::memcpy(tail + (y - whole) * stride, source_.pixels + y * source_.stride,
-                  static_cast<std::size_t>(bytes));
-    }
-    blend(tail, stride, whole, end);
-  }
-
-  void blend(const std::uint8_t* rows, std::int64_t stride, std::int64_t begin, std::int64_t end) {
-    pixel_kernels().blend_pixels({.source = rows,
-                                  .source_stride = stride,
-                                  .destination = scratch_.strip.data() + (begin - begin_) * stride_,
+    pixel_kernels().blend_pixels({.source = rows.pixels,
+                                  .source_stride = rows.stride,
+                                  .destination = destination,
                                   .destination_stride = stride_,
-                                  .height = end - begin,
+                                  .height = count,
                                   .width = width_,
-                                  .channels = source_.channels,
-                                  .first = axis_->first.data() + left_,
+                                  .channels = channels_,
+                                  .first = columns_.data(),
                                   .weights = axis_->weights_of(left_),
                                   .pairs = axis_->pairs});
   }
 
-  const PixelView& source_;
+  RowReader& reader_;
   const Axis* axis_;
-  std::int64_t left_, width_, stride_;
-  std::int64_t begin_ = 0, end_ = 0;
-  Scratch& scratch_;
+  std::int64_t left_, width_, channels_, stride_;
+  std::int64_t last_, begin_, end_;
+  std::vector<std::uint8_t>& memory_;
+  std::vector<std::int32_t>& columns_;
 };
 
 template <int channels>
-void pick_nearest(const PixelView& source, const Axis& rows, const Axis& columns,
-                  const Rect& window, std::uint8_t* destination) {
-  for (std::int64_t y = 0; y < window.height; ++y) {
-    const std::uint8_t* from =
-        source.pixels + rows.first[static_cast<std::size_t>(window.top + y)] * source.stride;
-    const std::int32_t* first = columns.first.data() + window.left;
-    for (std::int64_t x = 0; x < window.width; ++x, destination += channels) {
-      std::memcpy(destination, from + std::int64_t{first[x]} * channels, channels);
-    }
+void pick(const std::uint8_t* from, const std::int32_t* first, std::int64_t width,
+          std::uint8_t* to) {
+  for (std::int64_t x = 0; x < width; ++x) {
+    std::memcpy(to + x * channels, from + std::int64_t{first[x] - first[0]} * channels, channels);
   }
 }
 
-/// Rows of the result whose sources are filtered horizontally in one go, to meet them in the cache.
-constexpr std::int64_t kBandRows = 16;
+using Emit = FunctionRef<void(std::int64_t y, const std::uint8_t* row)>;
+
+void pick_nearest(RowReader& reader, const Axis& rows, const Axis& columns, const Rect& window,
+                  std::int64_t channels, Scratch& scratch, Emit emit) {
+  std::uint8_t* row = at_least(scratch.row, window.width * channels);
+  const std::int32_t* lines = rows.first.data() + window.top;
+  std::int64_t read = lines[0];
+  for (std::int64_t y = 0; y < window.height; ++y) {
+    const std::uint8_t* pixels = nullptr;
+    for (; read <= lines[y]; ++read) pixels = reader.next(1).pixels;
+    if (pixels) {
+      const auto pick_row = channels == 3 ? pick<3> : pick<1>;
+      pick_row(pixels, columns.first.data() + window.left, window.width, row);
+    }
+    emit(y, row);
+  }
+}
+
+void filter(RowReader& reader, const Range& range, const Axis* rows, const Axis* columns,
+            const Rect& window, std::int64_t channels, Scratch& scratch, Emit emit) {
+  const std::int64_t bytes = window.width * channels;
+  Strip strip(reader, range, columns, window.left, window.width, channels, scratch);
+  std::uint8_t* row = at_least(scratch.row, bytes);
+  for (std::int64_t y = 0; y < window.height; ++y) {
+    const Range taps = range_of(rows, window.top + y, 1);
+    strip.need(taps.begin, taps.end);
+    const std::uint8_t* made = strip.row(taps.begin);
+    if (rows) {
+      pixel_kernels().blend_rows(made, strip.stride(), rows->weights_of(window.top + y), rows->taps,
+                                 bytes, row);
+      made = row;
+    }
+    emit(y, made);
+  }
+}
 
 }  // namespace
 
-void resample(const PixelView& source, std::int64_t height, std::int64_t width,
-              Interpolation interpolation, const Rect& window, std::uint8_t* destination) {
-  check<ValueError>(std::max({source.height, source.width, height, width}) <= INT32_MAX,
-                    "resize: {} x {} to {} x {}: sides are limited to 2^31 - 1", source.height,
-                    source.width, height, width);
+void resample(const PixelSource& source, const Resizing& resizing, Emit emit) {
+  const auto& [region, height, width, interpolation, window] = resizing;
+  check<ValueError>(std::max({region.height, region.width, height, width}) <= INT32_MAX,
+                    "resize: {} x {} to {} x {}: sides are limited to 2^31 - 1", region.height,
+                    region.width, height, width);
   thread_local Scratch scratch;
-  const Axis& rows = scratch.axes.get(source.height, height, interpolation);
-  const Axis& columns = scratch.axes.get(source.width, width, interpolation);
-  if (interpolation == Interpolation::nearest) {
-    const auto pick = source.channels == 3 ? pick_nearest<3> : pick_nearest<1>;
-    return pick(source, rows, columns, window, destination);
-  }
-  const bool vertical = source.height != height;
-  Strip strip(source, source.width != width ? &columns : nullptr, window.left, window.width,
-              scratch);
-  const std::int64_t bytes = window.width * source.channels;
-  const auto first = [&](std::int64_t y) -> std::int64_t {
-    return vertical ? rows.first[static_cast<std::size_t>(y)] : y;
+  const bool nearest = interpolation == Interpolation::nearest;
+  const auto axis = [&](std::int64_t from, std::int64_t to) {
+    return from == to && !nearest ? nullptr : &scratch.axes.get(from, to, interpolation);
   };
-  const std::int64_t end = window.top + window.height;
-  for (std::int64_t top = window.top; top < end; top += kBandRows) {
-    const std::int64_t bottom = std::min(top + kBandRows, end);
-    strip.need(first(top), first(bottom - 1) + (vertical ? rows.taps : 1));
-    for (std::int64_t y = top; y < bottom; ++y, destination += bytes) {
-      if (vertical) {
-        pixel_kernels().blend_rows(strip.row(first(y)), strip.stride(), rows.weights_of(y),
-                                   rows.taps, bytes, destination);
-      } else {
-        std::memcpy(destination, strip.row(y), static_cast<std::size_t>(bytes));
-      }
-    }
+  const Axis* rows = axis(region.height, height);
+  const Axis* columns = axis(region.width, width);
+  const Range down = range_of(rows, window.top, window.height);
+  const Range across = range_of(columns, window.left, window.width);
+  const auto reader = source.rows(
+      {region.top + down.begin, region.left + across.begin, down.size(), across.size()});
+  if (nearest) {
+    pick_nearest(*reader, *rows, *columns, window, source.channels, scratch, emit);
+  } else {
+    filter(*reader, down, rows, columns, window, source.channels, scratch, emit);
   }
 }
 

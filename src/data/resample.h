@@ -5,19 +5,25 @@
 
 #include <facula/data/image.h>
 
+#include "base/function_ref.h"
+#include "data/pixel_source.h"
+
 namespace facula::data {
 
-/// Pixels in memory: rows of width * channels bytes that lie `stride` bytes apart.
-struct PixelView {
-  const std::uint8_t* pixels = nullptr;
-  std::int64_t height = 0, width = 0, channels = 0, stride = 0;
+/// What resample() is to do: resize `region` of the source to height x width, and cut out `window`.
+struct Resizing {
+  Rect region;
+  std::int64_t height = 0, width = 0;
+  Interpolation interpolation = Interpolation::bilinear;
+  Rect window;
 };
 
-/// Resizes `source` to height x width and writes the part `window` of the result, which lies inside
-/// it, to `destination`: dense, channels innermost. The same bits as Pillow: rows are filtered,
-/// then columns, and rounded in between, with weights of 22 bits. Each thread keeps the weights for
-/// the next image of the same sizes. Throws ValueError for sides of 2^31 and more.
-void resample(const PixelView& source, std::int64_t height, std::int64_t width,
-              Interpolation interpolation, const Rect& window, std::uint8_t* destination);
+/// Calls `emit` for the rows of the window from top to bottom, channels innermost; they are valid
+/// during the call. The same bits as Pillow: rows are filtered, then columns, and rounded in
+/// between, with weights of 22 bits. Of the source, only what the window shows is read, a few rows
+/// at a time. Each thread keeps the weights for the next image of the same sizes. Throws ValueError
+/// for sides of 2^31 and more.
+void resample(const PixelSource& source, const Resizing& resizing,
+              FunctionRef<void(std::int64_t y, const std::uint8_t* row)> emit);
 
 }  // namespace facula::data

@@ -87,10 +87,9 @@ void WorkerTuner::begin_compare() {
   segment_ = static_cast<std::int64_t>(
       std::clamp(batches, static_cast<double>(kMinSegment), static_cast<double>(kMaxSegment)));
   phase_ = Phase::compare;
-  current_ = 0;
   in_segment_ = 0;
   segment_seconds_ = 0;
-  setting_ = candidates_[0].setting;
+  run(0);
 }
 
 bool WorkerTuner::next_segment() {
@@ -98,19 +97,39 @@ bool WorkerTuner::next_segment() {
   candidates_[current_].rounds.push_back(segment_seconds_ / static_cast<double>(in_segment_));
   in_segment_ = 0;
   segment_seconds_ = 0;
-  current_ = (current_ + 1) % candidates_.size();
-  if (candidates_[current_].rounds.size() == kRounds) {
-    decide();
+  const auto next = std::ranges::min_element(
+      candidates_, {}, [](const Candidate& candidate) { return candidate.rounds.size(); });
+  if (std::ssize(next->rounds) < kRounds) {
+    run(static_cast<std::size_t>(next - candidates_.begin()));
+  } else if (disappoints()) {
+    candidates_.push_back({WorkerSetting{}, alone_period_});
+    run(candidates_.size() - 1);
   } else {
-    setting_ = candidates_[current_].setting;
+    decide();
   }
   return setting_ != before;
 }
 
+void WorkerTuner::run(std::size_t candidate) {
+  current_ = candidate;
+  setting_ = candidates_[candidate].setting;
+}
+
+double WorkerTuner::least_median() const {
+  double least = candidates_[0].median();
+  for (const Candidate& candidate : candidates_) least = std::min(least, candidate.median());
+  return least;
+}
+
+bool WorkerTuner::disappoints() const {
+  const bool alone_measured = std::ranges::any_of(
+      candidates_, [](const Candidate& candidate) { return candidate.setting == WorkerSetting{}; });
+  return !alone_measured && least_median() > alone_period_;
+}
+
 void WorkerTuner::decide() {
   const Candidate* best = &candidates_[0];
-  double least = best->median();
-  for (const Candidate& candidate : candidates_) least = std::min(least, candidate.median());
+  const double least = least_median();
   for (const Candidate& candidate : candidates_) {
     if (candidate.median() <= (1 + kTie) * least) {
       best = &candidate;

@@ -1,6 +1,7 @@
 // How many threads make batches, decided by measuring the loop that uses them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -23,8 +24,9 @@ struct WorkerSetting {
 /// It begins with the caller alone and measures what making and using a batch cost and how busy the
 /// CPUs are during the use. That predicts every setting well enough to leave out those that are
 /// far from the best; the others are run in turn, a few batches each, several rounds, and the one
-/// with the least median is kept. A setting that needs fewer threads wins unless another is faster
-/// by more than kTie. When the loop becomes slower for good, the search begins anew.
+/// with the least median is kept. If none of them keeps up with what the caller alone promised,
+/// that is measured, too. A setting that needs fewer threads wins unless another is faster by more
+/// than kTie. When the loop becomes slower for good, the search begins anew.
 class WorkerTuner {
  public:
   struct Limits {
@@ -64,7 +66,11 @@ class WorkerTuner {
   void begin_probe();
   void begin_compare();
   double predict(const WorkerSetting& setting) const;
+  void run(std::size_t candidate);
   bool next_segment();
+  double least_median() const;
+  /// True if the caller alone, who was left out, promises more than all that was measured.
+  bool disappoints() const;
   void decide();
   bool watch(double period);
 

@@ -93,6 +93,7 @@ class MemoryBudget {
                    source_);
     left_ -= bytes;
   }
+  uint64_t left() const { return left_; }
 
  private:
   uint64_t left_;

@@ -1,3 +1,5 @@
+#include "io/checkpoint.h"
+
 #include <facula/checkpoint.h>
 
 #include <fmt/ranges.h>
@@ -46,14 +48,16 @@ Tensor copy_of(const io::SafetensorsEntry& entry, const std::string& path) {
   return tensor;
 }
 
-/// The metadata of a checkpoint: of the right format and version, with undamaged text.
-const std::string& checked_state(const io::SafetensorsMetadata& metadata, const std::string& path) {
-  const auto text = [&](const char* key) -> const std::string& {
-    static const std::string nothing;
-    const auto found = metadata.find(key);
-    return found == metadata.end() ? nothing : found->second;
-  };
-  check<IoError>(text(kFormatKey) == kFormat,
+const std::string& text_of(const io::SafetensorsReader& file, const char* key) {
+  static const std::string nothing;
+  const auto found = file.metadata().find(key);
+  return found == file.metadata().end() ? nothing : found->second;
+}
+
+/// The state in the metadata of a checkpoint of the right version, undamaged.
+const std::string& checked_state(const io::SafetensorsReader& file, const std::string& path) {
+  const auto text = [&](const char* key) -> const std::string& { return text_of(file, key); };
+  check<IoError>(io::is_checkpoint(file),
                  "{}: this safetensors file is no checkpoint; read it with load_safetensors", path);
   check<IoError>(text(kVersionKey) == kVersion,
                  "{}: version {} of the checkpoint format, this Facula reads {}; use the Facula "
@@ -65,7 +69,36 @@ const std::string& checked_state(const io::SafetensorsMetadata& metadata, const 
   return text(kStateKey);
 }
 
+/// The whole state, with tensors as `make` makes them of those whose checksums are right.
+StateDict read_state(const io::SafetensorsReader& file, const std::string& path,
+                     FunctionRef<Tensor(const io::SafetensorsEntry&)> make) {
+  std::size_t used = 0;
+  StateDict state = io::parse_state_json(
+      checked_state(file, path), path, [&](const std::string& name, const std::string& checksum) {
+        const io::SafetensorsEntry* entry = file.find(name);
+        check<IoError>(entry != nullptr, "{}: the checkpoint is damaged: tensor {} is missing",
+                       path, io::quote_name(name));
+        check<IoError>(checksum_of(*entry) == checksum,
+                       "{}: the checkpoint is damaged: tensor {} does not have the checksum {}",
+                       path, io::quote_name(name), io::quote_name(checksum));
+        ++used;
+        return make(*entry);
+      });
+  check<IoError>(used == file.entries().size(),
+                 "{}: the checkpoint is damaged: it has {} tensors, its state names {}", path,
+                 file.entries().size(), used);
+  return state;
+}
+
 }  // namespace
+
+bool io::is_checkpoint(const SafetensorsReader& file) {
+  return text_of(file, kFormatKey) == kFormat;
+}
+
+StateDict io::describe_checkpoint(const SafetensorsReader& file, const std::string& path) {
+  return read_state(file, path, [](const SafetensorsEntry&) { return Tensor(); });
+}
 
 void save_checkpoint(const StateDict& state, const std::string& path) {
   std::vector<Tensor> dense;  // keeps the bytes alive until they are written
@@ -84,24 +117,9 @@ void save_checkpoint(const StateDict& state, const std::string& path) {
 }
 
 StateDict load_checkpoint(const std::string& path) {
-  const io::SafetensorsReader reader(path);
-  const std::string& json = checked_state(reader.metadata(), path);
-  std::size_t used = 0;
-  StateDict state =
-      io::parse_state_json(json, path, [&](const std::string& name, const std::string& checksum) {
-        const io::SafetensorsEntry* entry = reader.find(name);
-        check<IoError>(entry != nullptr, "{}: the checkpoint is damaged: tensor {} is missing",
-                       path, io::quote_name(name));
-        check<IoError>(checksum_of(*entry) == checksum,
-                       "{}: the checkpoint is damaged: tensor {} does not have the checksum {}",
-                       path, io::quote_name(name), io::quote_name(checksum));
-        ++used;
-        return copy_of(*entry, path);
-      });
-  check<IoError>(used == reader.entries().size(),
-                 "{}: the checkpoint is damaged: it has {} tensors, its state names {}", path,
-                 reader.entries().size(), used);
-  return state;
+  const io::SafetensorsReader file(path);
+  return read_state(file, path,
+                    [&](const io::SafetensorsEntry& entry) { return copy_of(entry, path); });
 }
 
 }  // namespace facula

@@ -165,7 +165,8 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   return *this;
 }
 
-std::vector<uint8_t> read_file(const std::string& path, size_t max_bytes) {
+std::vector<uint8_t> read_file(const std::string& path, size_t max_bytes,
+                               std::vector<uint8_t> reused) {
   const FileDescriptor file = open_for_reading(path);
   const struct stat status = status_of(file, path);
   if (S_ISDIR(status.st_mode)) fail_system("read", path, EISDIR);
@@ -180,8 +181,8 @@ std::vector<uint8_t> read_file(const std::string& path, size_t max_bytes) {
 
   // The size is only a first guess: pipes report none, and a file may grow while it is read.
   constexpr size_t kFirstPipeRead = 64 * 1024;
-  std::vector<uint8_t> bytes(size > 0 ? static_cast<size_t>(size)
-                                      : std::min(kFirstPipeRead, max_bytes));
+  std::vector<uint8_t> bytes = std::move(reused);
+  bytes.resize(size > 0 ? static_cast<size_t>(size) : std::min(kFirstPipeRead, max_bytes));
   size_t used = 0;
   while (true) {
     used += read_fully(file, bytes.data() + used, bytes.size() - used, path);

@@ -96,7 +96,9 @@ class MappedFile {
 };
 
 /// Reads a whole file (or pipe) into memory. Throws IoError if it cannot be read or holds more than
-/// `max_bytes` bytes; a regular file that is too large is refused before anything is read.
-std::vector<uint8_t> read_file(const std::string& path, size_t max_bytes);
+/// `max_bytes` bytes; a regular file that is too large is refused before anything is read. The
+/// memory of `reused`, whatever it holds, serves the result.
+std::vector<uint8_t> read_file(const std::string& path, size_t max_bytes,
+                               std::vector<uint8_t> reused = {});
 
 }  // namespace facula::io

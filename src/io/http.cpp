@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <cstdlib>
 #include <exception>
 #include <span>
 
@@ -22,6 +23,8 @@ enum Option : int {
   kWriteData = 10001,
   kErrorBuffer = 10010,
   kUserAgent = 10018,
+  kAuthoritiesFile = 10065,
+  kAuthoritiesFolder = 10097,
   kLowSpeedLimit = 19,
   kLowSpeedTime = 20,
   kFailOnError = 45,
@@ -50,6 +53,8 @@ enum Code : int {
   kNothing = 52,
   kSendError = 55,
   kReceiveError = 56,
+  kUntrustedCertificate = 60,
+  kUnreadableAuthorities = 77,
 };
 
 struct Curl {
@@ -125,6 +130,33 @@ bool is_worth_retrying(int code, long status) {
   }
 }
 
+const char* remedy_for(int code) {
+  switch (code) {
+    case kUntrustedCertificate:
+      return "check the address and this machine's clock; if you trust whoever signed the server's "
+             "certificate, such as your company's proxy, name the file of its certificate in "
+             "SSL_CERT_FILE";
+    case kUnreadableAuthorities:
+      return "install the package ca-certificates, or name a file of the certificates that you "
+             "trust in SSL_CERT_FILE";
+    default:
+      return "check the address and the network, or get the file in another way and give its path";
+  }
+}
+
+/// Takes the variables that the program curl takes; libcurl ignores them.
+void choose_authorities(const Curl& library, void* handle) {
+  const auto use = [&](const char* variable, Option option) {
+    const char* path = std::getenv(variable);
+    const bool given = path && *path;
+    if (given) library.set(handle, option, path);
+    return given;
+  };
+  if (use("CURL_CA_BUNDLE", kAuthoritiesFile)) return;
+  use("SSL_CERT_FILE", kAuthoritiesFile);
+  use("SSL_CERT_DIR", kAuthoritiesFolder);
+}
+
 }  // namespace
 
 HttpResult http_fetch(const std::string& url, const FileDescriptor& file, uint64_t offset,
@@ -157,6 +189,7 @@ HttpResult http_fetch(const std::string& url, const FileDescriptor& file, uint64
   library.set(handle, kWriteFunction, receive);
   library.set(handle, kWriteData, static_cast<void*>(&sink));
   library.set(handle, kResumeFrom, static_cast<int64_t>(offset));
+  choose_authorities(library, handle);
 
   const int code = library.perform(handle);
   if (sink.error) std::rethrow_exception(sink.error);
@@ -167,7 +200,10 @@ HttpResult http_fetch(const std::string& url, const FileDescriptor& file, uint64
   result.cannot_resume = offset > 0 && (code == kRangeError || status == kRangeNotSatisfiable);
   result.complete = code == kOk && !result.cannot_resume;
   result.worth_retrying = is_worth_retrying(code, status);
-  if (!result.complete) result.error = message[0] ? message.data() : library.text_of(code);
+  if (!result.complete) {
+    result.error = message[0] ? message.data() : library.text_of(code);
+    result.remedy = remedy_for(code);
+  }
   return result;
 }
 

@@ -92,10 +92,7 @@ void transfer(PartialFile& partial, const std::string& url, int64_t timeout) {
             ? fmt::format("; the {} bytes that have arrived are kept for the next attempt", after)
             : "";
     if (after == 0) partial.remove();
-    fail<IoError>(
-        "cannot download {}: {}{}; check the address and the network, or get the file in "
-        "another way and give its path",
-        url, result.error, kept);
+    fail<IoError>("cannot download {}: {}{}; {}", url, result.error, kept, result.remedy);
   }
 }
 

@@ -1,5 +1,6 @@
 #include <facula/model_file.h>
 
+#include <facula/checkpoint.h>
 #include <facula/npy.h>
 #include <facula/torch_file.h>
 
@@ -9,6 +10,7 @@
 #include "base/check.h"
 #include "io/arrays/npz.h"
 #include "io/bounded.h"
+#include "io/checkpoint.h"
 #include "io/file.h"
 #include "io/file_format.h"
 #include "io/safetensors/safetensors.h"
@@ -19,14 +21,16 @@ namespace {
 
 using ByteSpan = std::span<const std::uint8_t>;
 
-/// What a file turned out to be, zip archives told apart.
-enum class Format { safetensors, npy, npz, torch };
+/// What a file turned out to be, safetensors files and zip archives told apart.
+enum class Format { safetensors, checkpoint, npy, npz, torch };
 
 /// Throws IoError for everything that is not read.
 Format format_of(ByteSpan file, const std::string& path) {
   const io::FileFormat found = io::recognise(file);
   switch (found.kind) {
-    case io::FileKind::safetensors: return Format::safetensors;
+    case io::FileKind::safetensors:
+      return io::is_checkpoint(io::SafetensorsReader(file, path)) ? Format::checkpoint
+                                                                  : Format::safetensors;
     case io::FileKind::npy: return Format::npy;
     case io::FileKind::zip:
       return io::is_npz(io::ZipReader(file, path)) ? Format::npz : Format::torch;
@@ -71,14 +75,26 @@ void refuse(ModelFileInfo& info, const std::string& path, const TensorInfo& tens
   }
 }
 
+/// What stands beside the tensors.
+void note_values(ModelFileInfo& info, const StateDict& structure) {
+  for (const auto& [leaf, value] : structure.flat()) {
+    if (!value->get_if<Tensor>()) info.metadata.emplace_back(leaf, text_of(*value));
+  }
+}
+
 void describe_safetensors(ModelFileInfo& info, ByteSpan file, const std::string& path) {
-  info.format = "safetensors";
   const io::SafetensorsReader reader(file, path);
-  for (const auto& [key, text] : reader.metadata()) info.metadata.emplace_back(key, text);
   for (const auto& entry : reader.entries()) {
     info.tensors.push_back({entry.name, entry.dtype, entry.shape, entry.data.size()});
     const auto* known = std::ranges::find(io::kSafetensorsDTypes, entry.dtype);
     refuse(info, path, info.tensors.back(), known != std::end(io::kSafetensorsDTypes));
+  }
+  if (io::is_checkpoint(reader)) {
+    info.format = "Facula checkpoint";
+    note_values(info, io::describe_checkpoint(reader, path));
+  } else {
+    info.format = "safetensors";
+    for (const auto& [key, text] : reader.metadata()) info.metadata.emplace_back(key, text);
   }
 }
 
@@ -98,16 +114,14 @@ void describe_torch(ModelFileInfo& info, ByteSpan file, const std::string& path)
         overflow |= __builtin_mul_overflow(dense, static_cast<std::uint64_t>(size), &dense);
       if (!overflow) bytes = dense;
     }
-    info.tensors.push_back({tensor.name, tensor.dtype, tensor.shape, bytes});
+    info.tensors.push_back({tensor.name, std::string(tensor.dtype), tensor.shape, bytes});
     users[tensor.storage].push_back(tensor.name);
     refuse(info, path, info.tensors.back(), tensor.facula_dtype.has_value());
   }
   for (auto& [storage, names] : users) {
     if (names.size() > 1) info.shared.push_back(std::move(names));
   }
-  for (const auto& [leaf, value] : reader.structure().flat()) {
-    if (!value->get_if<Tensor>()) info.metadata.emplace_back(leaf, text_of(*value));
-  }
+  note_values(info, reader.structure());
 }
 
 void add_npy(ModelFileInfo& info, const io::NpyFile& file, std::string name,
@@ -120,7 +134,8 @@ void add_npy(ModelFileInfo& info, const io::NpyFile& file, std::string name,
 
 void describe(ModelFileInfo& info, ByteSpan file, const std::string& path) {
   switch (format_of(file, path)) {
-    case Format::safetensors: return describe_safetensors(info, file, path);
+    case Format::safetensors:
+    case Format::checkpoint: return describe_safetensors(info, file, path);
     case Format::torch: return describe_torch(info, file, path);
     case Format::npy:
       info.format = "npy";
@@ -143,6 +158,7 @@ StateDict load_weights(const std::string& path) {
   }();
   switch (format) {
     case Format::safetensors: return load_safetensors(path);
+    case Format::checkpoint: return load_checkpoint(path);
     case Format::torch: return load_torch(path);
     case Format::npz: return load_npz(path);
     case Format::npy: break;

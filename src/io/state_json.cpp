@@ -12,12 +12,21 @@
 #include "base/check.h"
 #include "io/bounded.h"
 
+// Why no JSON library: a handler of its events would be as long as the reader below, and the one
+// that reads headers of safetensors costs two seconds of compilation in every file that includes
+// it.
+
 namespace facula::io {
 namespace {
 
 constexpr int kMaxDepth = 64;
-/// Adding to a tree searches its entries one after the other.
-constexpr std::size_t kMaxEntries = 100'000, kMaxEntriesOfTree = 10'000;
+
+/// What an entry takes in memory, at most, besides what grows with its text.
+constexpr std::size_t kEntryBytes = 240;
+
+/// What all entries may take. Names and tensors justify their entries by their own length; the rest
+/// is for large trees of small values.
+constexpr std::size_t memory_for(std::size_t text) { return (std::size_t{32} << 20) + 3 * text; }
 
 constexpr std::string_view kTensorKey = ".tensor", kBytesKey = ".bytes", kTextKey = ".text",
                            kNumberKey = ".number";
@@ -65,7 +74,7 @@ std::optional<std::uint32_t> from_hex(std::string_view digits) {
 class Parser {
  public:
   Parser(std::string_view json, const std::string& source, TensorOf tensor)
-      : json_(json), source_(source), tensor_(tensor) {}
+      : json_(json), source_(source), tensor_(tensor), budget_(memory_for(json.size()), source) {}
 
   StateDict document() {
     StateValue value = object("", 1);
@@ -153,7 +162,7 @@ class Parser {
       }
       if (key.empty() || key.find('.') != key.npos) refuse("a name");
       const std::size_t entries = tree.entries().size();
-      if (++entries_ > kMaxEntries || entries == kMaxEntriesOfTree) refuse("fewer entries");
+      budget_.charge(kEntryBytes);
       tree.set(key, value(name.empty() ? key : name + "." + key, depth));
       if (tree.entries().size() == entries) refuse("a new name");
       if (peek() == '}') {
@@ -221,7 +230,7 @@ class Parser {
   const std::string& source_;
   const TensorOf tensor_;
   std::size_t at_ = 0;
-  std::size_t entries_ = 0;
+  MemoryBudget budget_;
 };
 
 // --- Writing -------------------------------------------------------------------------------------
@@ -250,8 +259,12 @@ std::string text_json(const std::string& text) {
   return survives(text, json) ? json : special(kTextKey, to_hex(text.data(), text.size()));
 }
 
-void write_tree(std::string& json, const StateDict& tree, const std::string& prefix,
-                TensorText tensor_text) {
+/// Returns how many entries it wrote.
+std::size_t write_tree(std::string& json, const StateDict& tree, const std::string& prefix,
+                       int depth, TensorText tensor_text) {
+  check<ValueError>(depth < kMaxDepth, "checkpoint: {} has {} levels or more; flatten it",
+                    quote_name(prefix), kMaxDepth);
+  std::size_t entries = tree.entries().size();
   json += '{';
   for (const auto& [key, value] : tree.entries()) {
     const std::string name = prefix + key;
@@ -260,7 +273,7 @@ void write_tree(std::string& json, const StateDict& tree, const std::string& pre
                       quote_name(name));
     json += (json.back() == '{' ? "" : ",") + quoted + ":";
     if (const auto* inner = value.get_if<StateDict>()) {
-      write_tree(json, *inner, name + ".", tensor_text);
+      entries += write_tree(json, *inner, name + ".", depth + 1, tensor_text);
     } else if (const auto* tensor = value.get_if<Tensor>()) {
       check<ValueError>(tensor->defined(), "checkpoint: {} is an undefined tensor; leave it out",
                         quote_name(name));
@@ -280,13 +293,16 @@ void write_tree(std::string& json, const StateDict& tree, const std::string& pre
     }
   }
   json += '}';
+  return entries;
 }
 
 }  // namespace
 
 std::string format_state_json(const StateDict& state, TensorText tensor) {
   std::string json;
-  write_tree(json, state, "", tensor);
+  const std::size_t entries = write_tree(json, state, "", 1, tensor);
+  check<ValueError>(entries * kEntryBytes <= memory_for(json.size()),
+                    "checkpoint: {} entries are too many; keep large tables in tensors", entries);
   return json;
 }
 

@@ -15,14 +15,14 @@
 namespace facula::io {
 
 /// `tensor` gives the text that stands for the tensor called `name`. Throws ValueError for
-/// undefined tensors and for names that are not UTF-8.
+/// undefined tensors, for names that are not UTF-8 and for what parse_state_json would refuse.
 std::string format_state_json(
     const StateDict& state,
     FunctionRef<std::string(const std::string& name, const Tensor& tensor)> tensor);
 
 /// `tensor` gives the tensor called `name` back. Throws IoError, naming `source`, unless the text
-/// has the form above; trees deeper than 64 levels, with more than 10,000 entries or with 100,000
-/// in all are refused.
+/// has the form above; trees deeper than 64 levels are refused, and those whose entries would take
+/// more memory than three times the text and 32 MiB.
 StateDict parse_state_json(
     std::string_view json, const std::string& source,
     FunctionRef<Tensor(const std::string& name, const std::string& text)> tensor);

@@ -22,8 +22,8 @@ void ModuleList::push_back(std::string name, AnyModule module) {
 }
 
 Module& ModuleList::operator[](std::size_t i) const {
-  check<IndexError>(i < items_.size(), "{} {}: index {} is out of range, the size is {}",
-                    type_name(), name(), i, items_.size());
+  check<IndexError>(i < items_.size(), "{}{}: index {} is out of range for {} modules", type_name(),
+                    name().empty() ? "" : fmt::format(" \"{}\"", name()), i, items_.size());
   return *items_[i];
 }
 

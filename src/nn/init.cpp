@@ -39,6 +39,16 @@ const Tensor& constant_(const Tensor& tensor, double value) {
 const Tensor& zeros_(const Tensor& tensor) { return constant_(tensor, 0); }
 const Tensor& ones_(const Tensor& tensor) { return constant_(tensor, 1); }
 
+const Tensor& uniform_(const Tensor& tensor, double low, double high, Generator* generator) {
+  const NoGradGuard no_grad;
+  return tensor.uniform_(low, high, generator);
+}
+
+const Tensor& normal_(const Tensor& tensor, double mean, double std, Generator* generator) {
+  const NoGradGuard no_grad;
+  return tensor.normal_(mean, std, generator);
+}
+
 namespace {
 
 /// Random values are defined by logical index; they are drawn on the CPU for every device.
@@ -46,28 +56,6 @@ const Tensor& fill_from(const Tensor& tensor, const Tensor& values) {
   if (tensor.device().is_null()) return tensor;
   return tensor.copy_(values.to(tensor.device()));
 }
-
-TensorOptions draw_in(const Tensor& tensor) {
-  return tensor.dtype() == kFloat64 ? kFloat64 : kFloat32;
-}
-
-}  // namespace
-
-const Tensor& uniform_(const Tensor& tensor, double low, double high, Generator* generator) {
-  check<ValueError>(low <= high, "uniform_: the range [{}, {}) is empty", low, high);
-  const NoGradGuard no_grad;
-  const Tensor values = rand(tensor.sizes(), draw_in(tensor), generator);
-  return fill_from(tensor, values * (high - low) + low);
-}
-
-const Tensor& normal_(const Tensor& tensor, double mean, double std, Generator* generator) {
-  check<ValueError>(std >= 0, "normal_: the standard deviation {} is negative", std);
-  const NoGradGuard no_grad;
-  const Tensor values = randn(tensor.sizes(), draw_in(tensor), generator);
-  return fill_from(tensor, values * std + mean);
-}
-
-namespace {
 
 /// Upper tail of the standard normal distribution.
 double normal_tail(double x) { return 0.5 * std::erfc(x / std::sqrt(2.0)); }

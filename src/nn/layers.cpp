@@ -26,6 +26,15 @@ void check_not_negative(Size2d value, const char* layer, const char* option) {
                     value.height(), value.width());
 }
 
+/// More padding would make windows of padding alone.
+void check_pool_padding(Size2d padding, Size2d kernel, const char* layer) {
+  check_not_negative(padding, layer, "padding");
+  check<ValueError>(
+      2 * padding.height() <= kernel.height() && 2 * padding.width() <= kernel.width(),
+      "{}: option padding is ({}, {}), must be at most half of kernel ({}, {})", layer,
+      padding.height(), padding.width(), kernel.height(), kernel.width());
+}
+
 /// PyTorch's default: weights as kaiming_uniform_(a = sqrt(5)), which is uniform within
 /// +-1/sqrt(fan_in), and the bias within the same bounds.
 void reset_affine(const Tensor& weight, const Tensor& bias) {
@@ -160,7 +169,7 @@ MaxPool2d::MaxPool2d(MaxPool2dOptions wanted, Place place) : Module(place), opti
   check_positive(options.kernel, "MaxPool2d", "kernel");
   check_positive(options.stride.value_or(options.kernel), "MaxPool2d", "stride");
   check_positive(options.dilation, "MaxPool2d", "dilation");
-  check_not_negative(options.padding, "MaxPool2d", "padding");
+  check_pool_padding(options.padding, options.kernel, "MaxPool2d");
 }
 
 Tensor MaxPool2d::forward(const Tensor& input) const {
@@ -171,7 +180,7 @@ Tensor MaxPool2d::forward(const Tensor& input) const {
 AvgPool2d::AvgPool2d(AvgPool2dOptions wanted, Place place) : Module(place), options(wanted) {
   check_positive(options.kernel, "AvgPool2d", "kernel");
   check_positive(options.stride.value_or(options.kernel), "AvgPool2d", "stride");
-  check_not_negative(options.padding, "AvgPool2d", "padding");
+  check_pool_padding(options.padding, options.kernel, "AvgPool2d");
 }
 
 Tensor AvgPool2d::forward(const Tensor& input) const {
@@ -196,7 +205,7 @@ Tensor ReLU::consume(Tensor input) const { return functional::relu(std::move(inp
 
 ReLU6::ReLU6(ActivationOptions wanted, Place place) : Module(place), options(wanted) {}
 Tensor ReLU6::forward(const Tensor& input) const { return functional::relu6(input); }
-Tensor ReLU6::consume(Tensor input) const { return hardtanh(std::move(input), 0, 6); }
+Tensor ReLU6::consume(Tensor input) const { return functional::relu6(std::move(input)); }
 
 LeakyReLU::LeakyReLU(LeakyReLUOptions wanted, Place place) : Module(place), options(wanted) {}
 Tensor LeakyReLU::forward(const Tensor& input) const {
@@ -210,6 +219,9 @@ GELU::GELU(GELUOptions wanted, Place place) : Module(place), options(std::move(w
 }
 Tensor GELU::forward(const Tensor& input) const {
   return functional::gelu(input, options.approximate);
+}
+Tensor GELU::consume(Tensor input) const {
+  return functional::gelu(std::move(input), options.approximate);
 }
 
 SiLU::SiLU(ActivationOptions wanted, Place place) : Module(place), options(wanted) {}

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <new>
+#include <ostream>
 #include <typeinfo>
 
 #include <facula/autograd.h>
 #include <facula/model_file.h>
 
 #include "base/check.h"
+#include "base/rethrow.h"
 #include "core/tensor_impl.h"
 #include "runtime/deferred.h"
 #include "runtime/module_path.h"
@@ -44,36 +46,13 @@ namespace {
 
 constexpr std::string_view kPathMark = "\n  in module ";
 
-template <class E>
-[[noreturn]] void throw_located(const E& error) {
-  throw E(std::string(error.what()).append(kPathMark).append(runtime::module_path()));
-}
-
-/// Throws the exception being handled again, with the path of the innermost module in its message.
-[[noreturn, gnu::cold]] void rethrow_located() {
-  try {
-    throw;
-  } catch (const Error& error) {
-    const bool located = std::string_view(error.what()).find(kPathMark) != std::string_view::npos;
-    if (located || runtime::module_path().empty()) throw;
-  }
-  try {
-    throw;
-  } catch (const ShapeError& error) {
-    throw_located(error);
-  } catch (const DTypeError& error) {
-    throw_located(error);
-  } catch (const DeviceError& error) {
-    throw_located(error);
-  } catch (const ValueError& error) {
-    throw_located(error);
-  } catch (const IndexError& error) {
-    throw_located(error);
-  } catch (const AutogradError& error) {
-    throw_located(error);
-  } catch (const OutOfMemory& error) {
-    throw_located(error);
-  }
+/// Throws `error`, which is being handled, again, with the path of the innermost module in its
+/// message.
+[[noreturn, gnu::cold]] void rethrow_located(const Error& error) {
+  const bool located = std::string_view(error.what()).find(kPathMark) != std::string_view::npos;
+  const std::string path = runtime::module_path();
+  if (located || path.empty()) throw;
+  base::rethrow_with(std::string(kPathMark) + path);
 }
 
 }  // namespace
@@ -92,20 +71,34 @@ Tensor Module::run(const Forward& forward) const {
     Tensor result = forward();
     if (deferral.outermost()) runtime::settle(result);
     return result;
-  } catch (const Error&) {
-    rethrow_located();
+  } catch (const Error& error) {
+    rethrow_located(error);
   }
 }
 
 Tensor Module::operator()(const Tensor& input) const {
-  return run([&] { return hooks_.empty() ? forward(input) : call_with_hooks(input); });
+  return run([&] {
+    return hooks_.empty()
+               ? forward(input)
+               : call_with_hooks(input, [this](const Tensor& value) { return forward(value); });
+  });
 }
 
 Tensor Module::operator()(Tensor&& input) const {
-  return run([&] { return hooks_.empty() ? consume(std::move(input)) : call_with_hooks(input); });
+  return run([&] {
+    return hooks_.empty()
+               ? consume(std::move(input))
+               : call_with_hooks(input, [this](const Tensor& value) { return forward(value); });
+  });
 }
 
-Tensor Module::call_with_hooks(const Tensor& input) const {
+Tensor Module::call(const Tensor& input,
+                    const std::function<Tensor(const Tensor&)>& function) const {
+  return run([&] { return call_with_hooks(input, function); });
+}
+
+template <class Forward>
+Tensor Module::call_with_hooks(const Tensor& input, const Forward& forward) const {
   Tensor value = input;
   for (const Hook& hook : hooks_) {
     if (!hook.before) continue;
@@ -261,6 +254,33 @@ std::string Module::type_name() const {
   std::free(demangled);
   const std::size_t colon = full.substr(0, full.find('<')).rfind(':');
   return colon == std::string::npos ? full : full.substr(colon + 1);
+}
+
+std::string Module::str() const {
+  std::string own, below;
+  for (const Entry& entry : entries_) {
+    if (entry.object->kind_ == Kind::module) continue;
+    const auto& tensor = entry.object->kind_ == Kind::parameter
+                             ? static_cast<const Tensor&>(static_cast<Parameter&>(*entry.object))
+                             : static_cast<const Tensor&>(static_cast<Buffer&>(*entry.object));
+    if (!tensor.defined()) continue;
+    own += fmt::format("{}{}: {}", own.empty() ? "" : ", ", entry.name, tensor.sizes().str());
+  }
+  std::vector<Module*> children;
+  list_children(children);
+  for (const Module* child : children) {
+    std::string text = child->str();
+    for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 3) {
+      text.insert(at + 1, "  ");
+    }
+    below += fmt::format("  ({}): {}\n", child->name_, text);
+  }
+  if (below.empty()) return fmt::format("{}({})", type_name(), own);
+  return fmt::format("{}({}\n{})", type_name(), own, below);
+}
+
+std::ostream& operator<<(std::ostream& stream, const Module& module) {
+  return stream << module.str();
 }
 
 std::int64_t Module::parameter_count() const {
@@ -439,7 +459,7 @@ LoadReport Module::load_state_dict(const StateDict& state, bool strict) const {
   }
   for (const auto& [name, value] : state.flat()) {
     const bool known =
-        std::any_of(own.begin(), own.end(), [&](const auto& entry) { return entry.first == name; });
+        std::ranges::any_of(own, [&name = name](const auto& entry) { return entry.first == name; });
     if (!known) report.unexpected.push_back(name);
   }
   if (strict && !report.missing.empty()) problems += "\n  missing: " + joined(report.missing);

@@ -186,7 +186,7 @@ DynamicArguments bind(const DynamicOp& op, const std::vector<Argument>& position
   std::vector<Argument> values(positional);
   for (const auto& [name, value] : named) {
     const bool known = std::any_of(parameters.begin(), parameters.end(),
-                                   [&](const Parameter& p) { return p.name == name; });
+                                   [&name = name](const Parameter& p) { return p.name == name; });
     check<ValueError>(known, "{}: no argument is called {}; the signature is {}", op.name, name,
                       op.signature);
   }

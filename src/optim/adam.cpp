@@ -1,20 +1,19 @@
 #include <facula/ops.h>
 #include <facula/optim/optimizer.h>
 
-#include "base/check.h"
+#include "optim/check_options.h"
 
 namespace facula::optim {
 namespace {
 
 AdamOptions checked_options(const AdamOptions& options) {
-  check<ValueError>(options.lr >= 0, "Adam: option lr is {}, must be >= 0", options.lr);
-  check<ValueError>(options.eps >= 0, "Adam: option eps is {}, must be >= 0", options.eps);
+  check_not_negative(options.lr, "Adam", "lr");
+  check_not_negative(options.eps, "Adam", "eps");
   check<ValueError>(options.beta1 >= 0 && options.beta1 < 1,
                     "Adam: option beta1 is {}, must lie in [0, 1)", options.beta1);
   check<ValueError>(options.beta2 >= 0 && options.beta2 < 1,
                     "Adam: option beta2 is {}, must lie in [0, 1)", options.beta2);
-  check<ValueError>(options.weight_decay >= 0, "Adam: option weight_decay is {}, must be >= 0",
-                    options.weight_decay);
+  check_not_negative(options.weight_decay, "Adam", "weight_decay");
   return options;
 }
 
@@ -42,6 +41,10 @@ void Adam::add_param_group(const std::vector<Tensor>& params, AdamOptions option
   checked_options(options);
   add_parameters(params);
   options_.push_back(options);
+}
+
+void Adam::set_options(std::size_t group, AdamOptions options) {
+  options_[checked(group)] = checked_options(options);
 }
 
 std::vector<Optimizer::StateTensor> Adam::state_tensors(std::size_t group) const {

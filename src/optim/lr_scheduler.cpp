@@ -15,12 +15,30 @@ std::vector<double> rates_of(const Optimizer& optimizer) {
   return rates;
 }
 
+/// What a rate of a formula is measured from, and the rate.
+struct Level {
+  double floor, rate;
+};
+
+/// What becomes of `current` when the formula goes from one level to the next, as in PyTorch's
+/// recursive forms: its distance from the floor changes by the formula's factor. From the floor
+/// itself, where there is no factor, the formula's step is added.
+double chained(double current, Level before, Level after) {
+  if (current == before.rate) return after.rate;
+  if (after.rate == before.rate) return current;
+  if (current < before.floor) before.floor = after.floor = 0;  // no rate below 0
+  if (before.rate == before.floor) return current + (after.rate - before.rate);
+  const double factor = (after.rate - after.floor) / (before.rate - before.floor);
+  return after.floor + (current - before.floor) * factor;
+}
+
 }  // namespace
 
 LRScheduler::LRScheduler(Optimizer& optimizer) : optimizer_(&optimizer) {
   for (std::size_t g = 0; g < optimizer.group_count(); ++g) {
     base_lrs_.push_back(optimizer.initial_lr(g));
   }
+  formula_ = base_lrs_;
 }
 
 LRScheduler::~LRScheduler() = default;
@@ -31,12 +49,20 @@ void LRScheduler::set(std::int64_t position) {
                     "LR schedule: made for {} parameter groups, the optimizer has {} now; add all "
                     "groups first",
                     base_lrs_.size(), optimizer_->group_count());
-  apply(position);
+  const double low_before = floor(position_), low = floor(position);
+  for (std::size_t g = 0; g < base_lrs_.size(); ++g) {
+    const double formula = rate(g, position);
+    const Level before{low_before, formula_[g]}, after{low, formula};
+    optimizer_->set_lr(g, chained(optimizer_->lr(g), before, after));
+    formula_[g] = formula;
+  }
+  adjust(position);
   position_ = position;
 }
 
-void LRScheduler::apply(std::int64_t t) {
-  for (std::size_t g = 0; g < base_lrs_.size(); ++g) optimizer_->set_lr(g, rate(g, t));
+void LRScheduler::begin() {
+  for (std::size_t g = 0; g < base_lrs_.size(); ++g) optimizer_->set_lr(g, formula_[g]);
+  set(0);
 }
 
 std::vector<double> LRScheduler::get_last_lr() const { return rates_of(*optimizer_); }
@@ -47,6 +73,7 @@ StateDict LRScheduler::state_dict() const {
   state.set("base_lrs", StateDict());
   for (std::size_t g = 0; g < base_lrs_.size(); ++g) {
     state.set("base_lrs." + std::to_string(g), base_lrs_[g]);
+    state.set("last_lr." + std::to_string(g), optimizer_->lr(g));
   }
   return state;
 }
@@ -59,8 +86,17 @@ void LRScheduler::load_state_dict(const StateDict& state) {
   check<ValueError>(state.dict("base_lrs").entries().size() == base_lrs.size(),
                     "LR schedule: the state has {} parameter groups, the optimizer {}",
                     state.dict("base_lrs").entries().size(), base_lrs.size());
+  const std::int64_t position = state.integer("last_epoch");
+  check<ValueError>(position >= 0, "LR schedule: the state's position {} is negative", position);
   base_lrs_ = std::move(base_lrs);
-  set(state.integer("last_epoch"));
+  for (std::size_t g = 0; g < base_lrs_.size(); ++g) {
+    formula_[g] = rate(g, position);
+    // States of older versions have no rates; theirs were the formula's.
+    const std::string saved = "last_lr." + std::to_string(g);
+    optimizer_->set_lr(g, state.contains(saved) ? state.number(saved) : formula_[g]);
+  }
+  adjust(position);
+  position_ = position;
 }
 
 // --- Decays --------------------------------------------------------------------------------------
@@ -172,10 +208,13 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleLROptions options)
   } else {
     phases_ = {{top, low, 1, true}, {total - 1, 1, lowest, false}};
   }
-  set(0);
+  begin();
 }
 
 OneCycleLR::Place OneCycleLR::locate(std::int64_t t) const {
+  check<ValueError>(t <= options_.total_steps,
+                    "OneCycleLR: step {} of a schedule for total_steps = {}; make it longer", t,
+                    options_.total_steps);
   const auto position = static_cast<double>(t);
   double begin = 0;
   for (const Phase& phase : phases_) {
@@ -200,11 +239,7 @@ double OneCycleLR::rate(std::size_t group, std::int64_t t) const {
   return anneal(top * phase->lr_from, top * phase->lr_to, fraction);
 }
 
-void OneCycleLR::apply(std::int64_t t) {
-  check<ValueError>(t <= options_.total_steps,
-                    "OneCycleLR: step {} of a schedule for total_steps = {}; make it longer", t,
-                    options_.total_steps);
-  LRScheduler::apply(t);
+void OneCycleLR::adjust(std::int64_t t) const {
   if (!options_.cycle_momentum) return;
   const auto [phase, fraction] = locate(t);
   const double high = options_.max_momentum, low = options_.base_momentum;
@@ -218,21 +253,38 @@ void OneCycleLR::apply(std::int64_t t) {
 
 // --- Sequence ------------------------------------------------------------------------------------
 
-void SequentialLR::begin() {
+void SequentialLR::check_parts() const {
   check<ValueError>(!parts_.empty() && milestones_.size() + 1 == parts_.size(),
                     "SequentialLR: {} schedules need {} milestones, got {}", parts_.size(),
                     parts_.empty() ? 0 : parts_.size() - 1, milestones_.size());
   check<ValueError>(std::is_sorted(milestones_.begin(), milestones_.end()),
                     "SequentialLR: the milestones are not in ascending order");
-  set(0);
+  for (const auto& part : parts_) {
+    check<ValueError>(&part().optimizer() == &optimizer(),
+                      "SequentialLR: a schedule belongs to another optimizer");
+  }
 }
 
-double SequentialLR::rate(std::size_t group, std::int64_t) const { return optimizer().lr(group); }
-
-void SequentialLR::apply(std::int64_t t) {
+std::pair<const LRScheduler*, std::int64_t> SequentialLR::part(std::int64_t t) const {
   const auto passed =
       std::upper_bound(milestones_.begin(), milestones_.end(), t) - milestones_.begin();
-  parts_[static_cast<std::size_t>(passed)](passed == 0 ? t : t - milestones_[passed - 1]);
+  return {&parts_[static_cast<std::size_t>(passed)](),
+          passed == 0 ? t : t - milestones_[static_cast<std::size_t>(passed) - 1]};
+}
+
+double SequentialLR::rate(std::size_t group, std::int64_t t) const {
+  const auto [schedule, own] = part(t);
+  return schedule->rate(group, own);
+}
+
+double SequentialLR::floor(std::int64_t t) const {
+  const auto [schedule, own] = part(t);
+  return schedule->floor(own);
+}
+
+void SequentialLR::adjust(std::int64_t t) const {
+  const auto [schedule, own] = part(t);
+  schedule->adjust(own);
 }
 
 // --- Plateau -------------------------------------------------------------------------------------

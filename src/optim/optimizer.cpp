@@ -102,12 +102,15 @@ void Optimizer::zero_grad(bool set_to_none) {
 
 namespace {
 
-/// The tensor itself, or its elements in the memory order of `param`. Gradients of convolutions, or
-/// a model moved to channels_last after some steps, make the difference.
-Tensor in_layout_of(const Tensor& param, const Tensor& tensor) {
-  if (tensor.strides() == param.strides()) return tensor;
+/// The tensor itself, or its elements in the memory order, dtype and device of `param`. Gradients
+/// of convolutions, or a model converted by to() after some steps, make the difference.
+Tensor as_param(const Tensor& param, const Tensor& tensor) {
+  if (tensor.strides() == param.strides() && tensor.dtype() == param.dtype() &&
+      tensor.device() == param.device()) {
+    return tensor;
+  }
   Tensor copy = empty_like(param);
-  copy.copy_(tensor);
+  copy.copy_(tensor.to(param.device()));
   return copy;
 }
 
@@ -137,11 +140,11 @@ void Optimizer::step_group(std::size_t index) {
         continue;
       }
       batch_.params.push_back(slot->param);
-      batch_.grads.push_back(in_layout_of(slot->param, grad));
+      batch_.grads.push_back(as_param(slot->param, grad));
       for (std::size_t k = 0; k < wanted.size(); ++k) {
         if (!wanted[k].used) continue;
         Tensor& state = slot->state[k];
-        state = state.defined() ? in_layout_of(slot->param, state) : zeros_like(slot->param);
+        state = state.defined() ? as_param(slot->param, state) : zeros_like(slot->param);
         batch_.state[k].push_back(state);
       }
     }

@@ -1,17 +1,17 @@
 #include <facula/ops.h>
 #include <facula/optim/optimizer.h>
 
-#include "base/check.h"
+#include "optim/check_options.h"
 
 namespace facula::optim {
 namespace {
 
 SGDOptions checked_options(const SGDOptions& options) {
-  check<ValueError>(options.lr >= 0, "SGD: option lr is {}, must be >= 0", options.lr);
-  check<ValueError>(options.momentum >= 0, "SGD: option momentum is {}, must be >= 0",
-                    options.momentum);
-  check<ValueError>(options.weight_decay >= 0, "SGD: option weight_decay is {}, must be >= 0",
-                    options.weight_decay);
+  check_not_negative(options.lr, "SGD", "lr");
+  check_not_negative(options.momentum, "SGD", "momentum");
+  check_not_negative(options.weight_decay, "SGD", "weight_decay");
+  check<ValueError>(std::isfinite(options.dampening), "SGD: option dampening is {}, must be finite",
+                    options.dampening);
   check<ValueError>(!options.nesterov || (options.momentum > 0 && options.dampening == 0),
                     "SGD: nesterov needs a momentum above 0 and a dampening of 0, got {} and {}",
                     options.momentum, options.dampening);
@@ -33,6 +33,10 @@ void SGD::add_param_group(const std::vector<Tensor>& params, SGDOptions options)
   checked_options(options);
   add_parameters(params);
   options_.push_back(options);
+}
+
+void SGD::set_options(std::size_t group, SGDOptions options) {
+  options_[checked(group)] = checked_options(options);
 }
 
 std::vector<Optimizer::StateTensor> SGD::state_tensors(std::size_t group) const {

@@ -1,8 +1,9 @@
 // Factory functions.
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "base/check.h"
+#include "core/number_range.h"
 #include "core/tensor_impl.h"
 #include "runtime/dispatch.h"
 #include "runtime/mode.h"
@@ -19,6 +20,15 @@ Tensor finish(Tensor tensor, const TensorOptions& options) {
 DType dtype_for(Scalar value, const TensorOptions& options) {
   if (options.dtype) return *options.dtype;
   return value.is_floating() ? get_default_dtype() : value.dtype();
+}
+
+Tensor filled(IntList sizes, Scalar value, const TensorOptions& options, const char* op) {
+  runtime::ModeGuard no_grad(runtime::kNoGrad);
+  const DType dtype = dtype_for(value, options);
+  check_fits(value, dtype, op);
+  Tensor tensor = new_tensor(sizes, dtype, options.device);
+  if (!options.device.is_null()) tensor.fill_(value);
+  return finish(std::move(tensor), options);
 }
 
 /// Makes values on the CPU, then moves them where the options say.
@@ -42,10 +52,7 @@ Tensor empty_like(const Tensor& like, MemoryFormat format) {
 }
 
 Tensor full(IntList sizes, Scalar value, const TensorOptions& options) {
-  runtime::ModeGuard no_grad(runtime::kNoGrad);
-  Tensor tensor = new_tensor(sizes, dtype_for(value, options), options.device);
-  if (!options.device.is_null()) tensor.fill_(value);
-  return finish(std::move(tensor), options);
+  return filled(sizes, value, options, "full");
 }
 
 Tensor full_like(const Tensor& like, Scalar value) {
@@ -75,25 +82,45 @@ Tensor eye(std::int64_t n, const TensorOptions& options) {
   return place(tensor, options);
 }
 
+namespace {
+
+constexpr char kNoWay[] = "arange: no way from {} to {} in steps of {}; change the step's sign";
+
+/// In int64, for doubles cannot tell neighbours beyond 2^53 apart.
+Tensor integer_range(Scalar from, Scalar to, Scalar by) {
+  const std::int64_t start = from.to_int(), step = by.to_int();
+  const __int128 extent = static_cast<__int128>(to.to_int()) - start;
+  check<ValueError>(extent == 0 || (extent > 0) == (step > 0), kNoWay, from, to, by);
+  const __int128 count = (extent + step - (step > 0 ? 1 : -1)) / step;
+  check<ValueError>(count <= INT64_MAX, "arange: more elements from {} to {} than int64 can count",
+                    from, to);
+  Tensor values = new_tensor({static_cast<std::int64_t>(count)}, kInt64, kCPU);
+  auto* data = values.impl()->typed<std::int64_t>();
+  for (std::int64_t i = 0; i < values.numel(); ++i) {
+    data[i] = static_cast<std::int64_t>(start + static_cast<__int128>(i) * step);
+  }
+  return values;
+}
+
+Tensor floating_range(Scalar start, Scalar end, Scalar step) {
+  const double extent = (end.to_double() - start.to_double()) / step.to_double();
+  check<ValueError>(extent >= 0 && extent < 9e18, kNoWay, start, end, step);
+  Tensor values = new_tensor({static_cast<std::int64_t>(std::ceil(extent))}, kFloat64, kCPU);
+  auto* data = values.impl()->typed<double>();
+  for (std::int64_t i = 0; i < values.numel(); ++i) {
+    data[i] = start.to_double() + static_cast<double>(i) * step.to_double();
+  }
+  return values;
+}
+
+}  // namespace
+
 Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& options) {
   const bool floating = start.is_floating() || end.is_floating() || step.is_floating();
   check<ValueError>(step.to_double() != 0, "arange: step is 0");
-  const double extent = (end.to_double() - start.to_double()) / step.to_double();
-  check<ValueError>(extent >= 0 && extent < 9e18,
-                    "arange: no way from {} to {} in steps of {}; change the step's sign", start,
-                    end, step);
-  const DType dtype = options.dtype.value_or(floating ? get_default_dtype() : kInt64);
-  const auto count = static_cast<std::int64_t>(std::ceil(extent));
-  Tensor values = new_tensor({count}, floating ? kFloat64 : kInt64, kCPU);
-  for (std::int64_t i = 0; i < count; ++i) {
-    if (floating) {
-      values.impl()->typed<double>()[i] =
-          start.to_double() + static_cast<double>(i) * step.to_double();
-    } else {
-      values.impl()->typed<std::int64_t>()[i] = start.to_int() + i * step.to_int();
-    }
-  }
-  return place(values.to(dtype), options);
+  const Tensor values =
+      floating ? floating_range(start, end, step) : integer_range(start, end, step);
+  return place(values.to(options.dtype.value_or(floating ? get_default_dtype() : kInt64)), options);
 }
 
 Tensor arange(Scalar end, const TensorOptions& options) { return arange(0, end, 1, options); }
@@ -110,17 +137,68 @@ Tensor linspace(double start, double end, std::int64_t steps, const TensorOption
   return place(values.to(options.dtype.value_or(get_default_dtype())), options);
 }
 
-Tensor tensor(Scalar value, const TensorOptions& options) { return full({}, value, options); }
+Tensor tensor(Scalar value, const TensorOptions& options) {
+  return filled({}, value, options, "tensor");
+}
 
-Tensor tensor(const std::vector<double>& values, IntList sizes, const TensorOptions& options) {
-  const auto count = static_cast<std::int64_t>(values.size());
-  const std::int64_t flat = count;
+namespace {
+
+/// A CPU tensor of `count` values of `dtype` that are still to be written.
+Tensor values_of_size(std::size_t count, IntList sizes, DType dtype) {
+  const auto flat = static_cast<std::int64_t>(count);
   const IntList shape = sizes.size() == 1 && sizes[0] == -1 ? IntList(flat) : sizes;
-  check<ShapeError>(checked_numel(shape, "tensor") == count,
-                    "tensor: {} values do not fill size {}", count, shape);
-  Tensor wide = new_tensor(shape, kFloat64, kCPU);
-  if (count > 0) std::memcpy(wide.raw_data(), values.data(), values.size() * sizeof(double));
-  return place(wide.to(options.dtype.value_or(get_default_dtype())), options);
+  check<ShapeError>(checked_numel(shape, "tensor") == flat, "tensor: {} values do not fill size {}",
+                    count, shape);
+  return new_tensor(shape, dtype, kCPU);
+}
+
+/// `values` as `dtype`, all of which integers must hold.
+template <class Values>
+void check_values(const Values& values, DType dtype) {
+  if (is_floating_point(dtype)) return;
+  for (const auto& value : values) check_fits(value, dtype, "tensor");
+}
+
+/// The dtype of elements that all belong to the category of `element`.
+DType dtype_of_values(DType element, const TensorOptions& options) {
+  if (options.dtype) return *options.dtype;
+  return is_floating_point(element) ? get_default_dtype() : element == kBool ? kBool : kInt64;
+}
+
+}  // namespace
+
+template <class T>
+Tensor tensor(const std::vector<T>& values, IntList sizes, const TensorOptions& options) {
+  const DType dtype = dtype_of_values(dtype_of<T>, options);
+  if (dtype != dtype_of<T>) check_values(values, dtype);
+  const Tensor given = values_of_size(values.size(), sizes, dtype_of<T>);
+  std::copy(values.begin(), values.end(), given.impl()->typed<T>());
+  return place(given.to(dtype), options);
+}
+
+template Tensor tensor(const std::vector<bool>&, IntList, const TensorOptions&);
+template Tensor tensor(const std::vector<std::uint8_t>&, IntList, const TensorOptions&);
+template Tensor tensor(const std::vector<std::int32_t>&, IntList, const TensorOptions&);
+template Tensor tensor(const std::vector<std::int64_t>&, IntList, const TensorOptions&);
+template Tensor tensor(const std::vector<float>&, IntList, const TensorOptions&);
+template Tensor tensor(const std::vector<double>&, IntList, const TensorOptions&);
+
+Tensor tensor(std::initializer_list<Scalar> values, IntList sizes, const TensorOptions& options) {
+  DType element = values.size() == 0 ? kFloat64 : kBool;
+  for (const Scalar& value : values) element = promote_types(element, value.dtype());
+  const DType dtype = dtype_of_values(element, options);
+  check_values(values, dtype);
+  const bool floating = element == kFloat64;
+  const Tensor given = values_of_size(values.size(), sizes, floating ? kFloat64 : kInt64);
+  std::int64_t i = 0;
+  for (const Scalar& value : values) {
+    if (floating) {
+      given.impl()->typed<double>()[i++] = value.to_double();
+    } else {
+      given.impl()->typed<std::int64_t>()[i++] = value.to_int();
+    }
+  }
+  return place(given.to(dtype), options);
 }
 
 Tensor from_blob(void* data, IntList sizes, DType dtype, void (*deleter)(void*), void* context) {

@@ -24,6 +24,8 @@ constexpr std::int64_t kFewestElements = 1 << 15;
 struct Waiting {
   std::shared_ptr<const Deferred> deferred;
   Dims strides;
+  /// The thread whose outermost scope computes it at the latest.
+  std::thread::id thread;
   Storage* storage = nullptr;
   bool running = false;
   Waiting* before = nullptr;
@@ -107,16 +109,36 @@ bool try_retain(Storage& storage) {
   return false;
 }
 
-/// Something that waits and reads `written`, with a reference; null if there is none.
-Storage* reader_of(const Storage* written) {
+bool reads(const Waiting& waiting, const Storage* storage) {
+  for (const Tensor& input : waiting.deferred->values.inputs) {
+    if (input.defined() && input.impl()->storage == storage) return true;
+  }
+  return false;
+}
+
+/// Something that waits and is wanted, with a reference; null if there is none.
+template <class Wanted>
+Storage* find_waiting(Wanted wanted) {
   const std::lock_guard lock(mutex);
   for (Waiting* waiting = first; waiting; waiting = waiting->after) {
-    for (const Tensor& input : waiting->deferred->values.inputs) {
-      const bool reads = input.defined() && input.impl()->storage == written;
-      if (reads && try_retain(*waiting->storage)) return waiting->storage;
-    }
+    if (wanted(*waiting) && try_retain(*waiting->storage)) return waiting->storage;
   }
   return nullptr;
+}
+
+/// Computes all that is wanted.
+template <class Wanted>
+void compute_all(Wanted wanted) {
+  if (count.load(std::memory_order_relaxed) == 0) return;
+  while (Storage* storage = find_waiting(wanted)) {
+    try {
+      compute(*storage);
+    } catch (...) {
+      storage->release();
+      throw;
+    }
+    storage->release();
+  }
 }
 
 }  // namespace
@@ -146,8 +168,9 @@ Tensor KeptCall::run() const {
 }
 
 Tensor defer(IntList sizes, IntList strides, DType dtype, Deferred deferred) {
-  auto waiting = std::make_unique<Waiting>(
-      Waiting{std::make_shared<const Deferred>(std::move(deferred)), Dims(strides)});
+  auto waiting =
+      std::make_unique<Waiting>(Waiting{std::make_shared<const Deferred>(std::move(deferred)),
+                                        Dims(strides), std::this_thread::get_id()});
   const std::size_t bytes =
       static_cast<std::size_t>(checked_numel(sizes, "empty")) * size_of(dtype);
   auto impl = std::make_unique<TensorImpl>();
@@ -183,15 +206,16 @@ void settle_elements(const TensorImpl& impl) {
 }
 
 void settle_readers(const Storage* storage) {
-  if (!storage || count.load(std::memory_order_relaxed) == 0) return;
-  while (Storage* reader = reader_of(storage)) {
-    try {
-      compute(*reader);
-    } catch (...) {
-      reader->release();
-      throw;
-    }
-    reader->release();
+  if (!storage) return;
+  compute_all([storage](const Waiting& waiting) { return reads(waiting, storage); });
+}
+
+void DeferralScope::settle_thread() noexcept {
+  try {
+    compute_all([thread = std::this_thread::get_id()](const Waiting& waiting) {
+      return waiting.thread == thread && !waiting.deferred->outlives_scope;
+    });
+  } catch (...) {  // fails again when it is read, where somebody can take it
   }
 }
 

@@ -3,9 +3,9 @@
 // Inside a module's forward(), the results of a few ops (fusion.h) have shape, dtype and history,
 // but no memory yet: storage without data, whose context is the call that computes it. Whoever
 // needs the elements settles it first: the dispatcher for inputs, data_ptr() and the like, and
-// every in-place write for what is still to be computed from the written tensor. So nobody can tell
-// the difference, except that relu may find its input not computed yet and do everything in one
-// pass.
+// every in-place write for what is still to be computed from the written tensor, and the end of the
+// outermost forward() for what somebody keeps beyond it. So nobody can tell the difference, except
+// that relu may find its input not computed yet and do everything in one pass.
 #pragma once
 
 #include <cstddef>
@@ -48,6 +48,8 @@ struct Deferred {
   /// is `values` itself.
   std::optional<KeptCall> origin = {};
   std::vector<Tensor> other_results = {};
+  /// Waits beyond the outermost forward(): what backward keeps, which no user can reach.
+  bool outlives_scope = false;
 };
 
 /// A tensor whose elements `deferred` will compute.
@@ -65,11 +67,15 @@ inline void settle(const Tensor& tensor) {
 /// Settles everything that will read `storage`, which is about to change.
 void settle_readers(const Storage* storage);
 
-/// Results may be deferred while one of these exists on the thread.
+/// Results may be deferred while one of these exists on the thread. The end of the last one
+/// computes those that are still held, in a member of the module for instance; what fails is tried
+/// again when somebody reads it.
 class DeferralScope {
  public:
   DeferralScope() { ++depth; }
-  ~DeferralScope() { --depth; }
+  ~DeferralScope() {
+    if (--depth == 0) settle_thread();
+  }
   DeferralScope(const DeferralScope&) = delete;
   DeferralScope& operator=(const DeferralScope&) = delete;
   static bool exists() { return depth > 0; }
@@ -80,6 +86,7 @@ class DeferralScope {
 
  private:
   friend class NoDeferral;
+  static void settle_thread() noexcept;
   static thread_local constinit int depth;
 };
 

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/env.h"
+#include "base/rethrow.h"
 #include "core/tensor_impl.h"
 #include "runtime/deferred.h"
 #include "runtime/fusion.h"
@@ -79,7 +80,7 @@ bool wants_recording(const Call& call) {
   return wanted;
 }
 
-void make_outputs(const Call& call, const SmallVector<OutputSpec, 3>& specs, Device device,
+void make_outputs(const Call& call, const SmallVector<OutputSpec, 4>& specs, Device device,
                   Outputs& outputs) {
   const bool inference = tl_mode & kInference;
   for (const OutputSpec& spec : specs) {
@@ -122,11 +123,11 @@ void run_on(Device device, const Call& call, std::span<Tensor> outputs) {
   }
 }
 
-void run(const Call& call, Outputs& outputs) {
+void run_plain(const Call& call, Outputs& outputs) {
   if (run_fused(call, false, outputs)) return;
   const OpDef& def = call.op.def;
   const Device device = common_device(call);
-  SmallVector<OutputSpec, 3> specs;
+  SmallVector<OutputSpec, 4> specs;
   Infer infer(call, specs);
   (*def.infer)(infer);
   const bool recording = wants_recording(call) && def.gradient->rule();
@@ -139,6 +140,32 @@ void run(const Call& call, Outputs& outputs) {
   make_outputs(call, specs, device, outputs);
   if (!def.aliasing->is_view() && !device.is_null()) run_on(device, call, outputs);
   if (recording) hooks.record(call, outputs);
+}
+
+/// Throws `error`, which is being handled, again; unless its message names the op and the sizes of
+/// all operands, they are added.
+[[noreturn, gnu::cold]] void rethrow_with_operands(const Error& error, const Call& call) {
+  const std::string_view message = error.what();
+  bool complete = message.find(call.op.name) != std::string_view::npos;
+  std::string operands;
+  for (std::uint32_t i = 0; i < call.count; ++i) {
+    const Tensor& tensor = call.in(i);
+    const std::string sizes = tensor.defined() ? tensor.sizes().str() : "undefined";
+    complete &= message.find(sizes) != std::string_view::npos;
+    operands +=
+        fmt::format("{}{}{}", i == 0 ? "" : ", ",
+                    tensor.defined() ? fmt::format("{} ", name_of(tensor.dtype())) : "", sizes);
+  }
+  if (complete) throw;
+  base::rethrow_with(fmt::format("\n  in {}({})", call.op.name, operands));
+}
+
+void run(const Call& call, Outputs& outputs) {
+  try {
+    run_plain(call, outputs);
+  } catch (const Error& error) {
+    rethrow_with_operands(error, call);
+  }
 }
 
 }  // namespace

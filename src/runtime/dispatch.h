@@ -29,8 +29,11 @@ Tensor elementwise_reusing(OpId id, Tensor& reused, std::initializer_list<const 
 /// Writes the result back into `self`, inputs[0]. Throws where the result does not fit.
 void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs);
 
-/// A number as the 0-d tensor that stands for it in an op call.
+/// A number as the 0-d tensor that stands for it beside `partner`: of the same dtype if that holds
+/// the value, which keeps calls on the short way, else of its own.
 Tensor wrapped_number(Scalar value, const Tensor& partner);
+/// The same for input `input` of an elementwise op, whose rule for numbers is asked.
+Tensor operand_number(OpId id, std::size_t input, Scalar value, const Tensor& partner);
 
 /// Throws AutogradError where a recorded history forbids writing to the tensor in place, ShapeError
 /// where its elements share memory places.

@@ -1,5 +1,6 @@
 // Elementwise calls: the fast path, type promotion, reuse of dead operands, in-place variants.
 #include "base/check.h"
+#include "core/number_range.h"
 #include "core/tensor_impl.h"
 #include "runtime/deferred.h"
 #include "runtime/dispatch.h"
@@ -83,12 +84,12 @@ void record(OpId id, std::initializer_list<const Tensor*> inputs, const void* at
 
 // --- General path --------------------------------------------------------------------------------
 
+/// Bool < integers < floating point. Results do not descend into a lower category by themselves.
+int category(DType dtype) { return facula::is_floating_point(dtype) ? 2 : dtype == kBool ? 0 : 1; }
+
 /// The dtype of a result computed from `inputs`: tensors with dimensions decide, 0-d tensors and
 /// numbers only matter if they belong to a higher category.
 DType promoted_dtype(std::span<const Tensor* const> inputs) {
-  auto category = [](DType dtype) {
-    return facula::is_floating_point(dtype) ? 2 : dtype == kBool ? 0 : 1;
-  };
   std::optional<DType> by_priority[3];
   for (const Tensor* input : inputs) {
     const TensorImpl& impl = *input->impl();
@@ -112,7 +113,8 @@ DType promoted_dtype(std::span<const Tensor* const> inputs) {
 
 /// Converts the inputs to the dtype the op computes in. Conversions are recorded, so gradients
 /// return in each input's own dtype.
-void promote(const Op& op, std::initializer_list<const Tensor*> inputs, Tensor* converted) {
+void promote(const Op& op, std::initializer_list<const Tensor*> inputs, const void* attrs,
+             Tensor* converted) {
   const ElementwiseTraits& traits = *op.def.elementwise;
   for (const Tensor* input : inputs) {
     check<ValueError>(input->defined(), "{}: an input is an undefined tensor", op.name);
@@ -124,10 +126,12 @@ void promote(const Op& op, std::initializer_list<const Tensor*> inputs, Tensor* 
   }
   const std::span<const Tensor* const> operands(inputs.begin() + traits.mask_inputs, inputs.end());
   DType dtype = promoted_dtype(operands);
-  if (traits.to_float && !facula::is_floating_point(dtype)) dtype = get_default_dtype();
+  const bool to_float = traits.to_float || (op.def.fractional && op.def.fractional(attrs));
+  if (to_float && !facula::is_floating_point(dtype)) dtype = get_default_dtype();
   check<DTypeError>(traits.dtypes.contains(dtype),
-                    "{}: inputs of dtype {} are not supported; convert them with to(kFloat32)",
-                    op.name, name_of(dtype));
+                    "{}: inputs of dtype {} are not supported; {}convert them with to(kFloat32)",
+                    op.name, name_of(dtype),
+                    dtype == kBool ? "combine masks with &, |, ^ (logical_xor) and ~, or " : "");
   std::size_t i = 0;
   for (const Tensor* input : inputs) {
     const bool is_mask = i < traits.mask_inputs;
@@ -138,7 +142,7 @@ void promote(const Op& op, std::initializer_list<const Tensor*> inputs, Tensor* 
 Tensor general(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs) {
   const Op& definition = op(id);
   Tensor converted[kMaxInputs];
-  promote(definition, inputs, converted);
+  promote(definition, inputs, attrs, converted);
   const Tensor* pointers[kMaxInputs];
   for (std::size_t i = 0; i < inputs.size(); ++i) pointers[i] = &converted[i];
   Outputs outputs;
@@ -196,6 +200,7 @@ bool result_fits(const Op& op, const TensorImpl& reused,
       !reused.device.is_cpu() || !is_dense(reused)) {
     return false;
   }
+  if (op.def.fractional && !facula::is_floating_point(reused.dtype)) return false;
   for (const Tensor* input : inputs) {
     const TensorImpl* impl = input->impl();
     if (!impl || impl->dtype != reused.dtype || impl->device != reused.device ||
@@ -256,7 +261,7 @@ Tensor elementwise_reusing(OpId id, Tensor& reused, std::initializer_list<const 
     Outputs fused;
     const Call call{op(id), inputs.begin(), static_cast<std::uint32_t>(inputs.size()), attrs};
     if (run_fused(call, true, fused)) return given_up(reused, std::move(fused[0]));
-    if (id == OpId::add) {
+    if (id == OpId::add && (is_normalized(call.in(0)) || is_normalized(call.in(1)))) {
       if (Tensor sum = elementwise(id, inputs, attrs); deferral(sum)) {
         return given_up(reused, std::move(sum));
       } else {
@@ -326,10 +331,9 @@ void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs, 
   check<ShapeError>(result.sizes() == self.sizes(),
                     "{}_: the result of size {} does not fit the tensor of size {}", op(id).name,
                     result.sizes(), self.sizes());
-  const bool fits =
-      facula::is_floating_point(self.dtype()) || !facula::is_floating_point(result.dtype());
-  check<DTypeError>(fits, "{}_: a {} result cannot be written into a {} tensor; use {}()",
-                    op(id).name, name_of(result.dtype()), name_of(self.dtype()), op(id).name);
+  check<DTypeError>(category(result.dtype()) <= category(self.dtype()),
+                    "{}_: a {} result cannot be written into a {} tensor; use {}()", op(id).name,
+                    name_of(result.dtype()), name_of(self.dtype()), op(id).name);
   {
     ModeGuard no_grad(kNoGrad);
     self.copy_(result);
@@ -340,13 +344,14 @@ void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs, 
 }
 
 Tensor wrapped_number(Scalar value, const Tensor& partner) {
-  // Numbers become a tensor of the partner's dtype where that loses nothing, which keeps the call
-  // on the cheap path; otherwise promotion decides from their own dtype.
+  // Otherwise promotion decides from the number's own dtype, and ops that compute in floating point
+  // get it unharmed: a uint8 tensor divided by 256 is not divided by 0.
   DType dtype = value.dtype();
   if (partner.defined()) {
     const DType wanted = partner.dtype();
-    const bool keeps_value = kFloatingTypes.contains(wanted) ||
-                             (dtype == kInt64 && kIntegralTypes.contains(wanted)) || dtype == kBool;
+    const bool keeps_value =
+        kFloatingTypes.contains(wanted) || dtype == kBool ||
+        (dtype == kInt64 && kIntegralTypes.contains(wanted) && in_range(wanted, value.to_int()));
     if (keeps_value && kComputeTypes.contains(wanted)) dtype = wanted;
   }
   Tensor number = Tensor::adopt(new TensorImpl);
@@ -365,6 +370,15 @@ Tensor wrapped_number(Scalar value, const Tensor& partner) {
     default: *impl.typed<bool>() = value.to_int() != 0; break;
   }
   return number;
+}
+
+Tensor operand_number(OpId id, std::size_t input, Scalar value, const Tensor& partner) {
+  if (partner.defined() && !partner.is_floating_point() && !value.is_floating()) {
+    const Op& definition = op(id);
+    const DType dtype = partner.dtype() == kBool ? value.dtype() : partner.dtype();
+    if (definition.def.numbers) definition.def.numbers(value, input, dtype, definition.name);
+  }
+  return wrapped_number(value, partner);
 }
 
 }  // namespace facula::runtime

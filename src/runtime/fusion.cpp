@@ -11,11 +11,18 @@
 #include "ops/attrs/conv2d.h"
 #include "ops/attrs/conv2d_fused.h"
 #include "ops/attrs/hardtanh.h"
+#include "ops/attrs/linear_fused.h"
 #include "runtime/deferred.h"
 #include "runtime/dispatch.h"
 #include "runtime/mode.h"
 
 namespace facula::runtime {
+
+bool is_normalized(const Tensor& tensor) {
+  const std::shared_ptr<const Deferred> d = deferral(tensor);
+  return d && (d->values.id == OpId::batch_norm_apply || d->values.id == OpId::channel_affine);
+}
+
 namespace {
 
 Tensor first_result(OutputSpec spec, Deferred deferred) {
@@ -36,14 +43,7 @@ void defer_batch_norm(const Call& call, const OutputSpec& spec, Outputs& outputs
                  {call.in(0), stats[0], stats[1], call.in(1), call.in(2), Tensor()},
                  ops::batch_norm_apply_attrs{.relu = false, .cap = {}});
   outputs.push_back(first_result(spec, {std::move(apply), KeptCall(call), {stats[0], stats[1]}}));
-  outputs.push_back(std::move(stats[0]));
-  outputs.push_back(std::move(stats[1]));
-}
-
-/// True if `tensor` waits for normalization, or for an affine map of each channel, alone.
-bool is_normalized(const Tensor& tensor) {
-  const std::shared_ptr<const Deferred> d = deferral(tensor);
-  return d && (d->values.id == OpId::batch_norm_apply || d->values.id == OpId::channel_affine);
+  for (Tensor& statistic : stats) outputs.push_back(std::move(statistic));
 }
 
 /// True if only one handle knows the tensor, and no hook waits for its gradient.
@@ -76,11 +76,12 @@ struct Normalized {
   }
 };
 
-/// The call that would compute a convolution's result, if that waits and nobody but its reader
-/// asks for it.
-std::shared_ptr<const Deferred> own_convolution(const Tensor& result) {
+/// The convolution or linear layer that would compute `result`, if that waits and nobody but its
+/// reader asks for it, by a view either.
+std::shared_ptr<const Deferred> own_product(const Tensor& result) {
   const std::shared_ptr<const Deferred> d = deferral(result);
-  return d && d->values.id == OpId::conv2d && is_free(result) ? d : nullptr;
+  const bool product = d && (d->values.id == OpId::conv2d || d->values.id == OpId::linear);
+  return product && is_free(result) && result.impl()->storage->unique() ? d : nullptr;
 }
 
 /// relu, or the like with an upper bound.
@@ -107,13 +108,21 @@ Tensor fused_convolution(const KeptCall& convolution, std::array<Tensor, 3> scal
   return KeptCall(OpId::conv2d_fused, std::move(inputs), attrs).run();
 }
 
+/// linear with the activation that follows it.
+Tensor fused_linear(const KeptCall& linear, std::string_view activation,
+                    std::optional<double> cap) {
+  const ops::linear_fused_attrs attrs = {activation, cap};
+  return KeptCall(OpId::linear_fused, linear.inputs, attrs).run();
+}
+
 /// The values of relu(normalized). `owned`: nobody else will ask for what is normalized.
 Tensor fused_values(const Normalized& n, Relu relu, bool owned) {
   const KeptCall& affine = n.affine->values;
   if (owned && affine.id == OpId::channel_affine) {
-    if (const auto convolution = own_convolution(affine.inputs[0])) {
-      return fused_convolution(convolution->values,
-                               {affine.inputs[1], affine.inputs[2], n.residual}, relu);
+    const auto product = own_product(affine.inputs[0]);
+    if (product && product->values.id == OpId::conv2d) {
+      return fused_convolution(product->values, {affine.inputs[1], affine.inputs[2], n.residual},
+                               relu);
     }
   }
   KeptCall call = affine;
@@ -144,10 +153,11 @@ void record_fused(const Normalized& n, Relu relu, Outputs& outputs) {
 
 }  // namespace
 
-bool defer_call(const Call& call, const SmallVector<OutputSpec, 3>& specs, Outputs& outputs) {
+bool defer_call(const Call& call, const SmallVector<OutputSpec, 4>& specs, Outputs& outputs) {
   const OpId id = call.op.id;
   switch (id) {
     case OpId::conv2d:
+    case OpId::linear:
     case OpId::batch_norm_train:
     case OpId::channel_affine:
     case OpId::add: break;
@@ -166,52 +176,66 @@ bool defer_call(const Call& call, const SmallVector<OutputSpec, 3>& specs, Outpu
     if (!is_normalized(self) && !is_normalized(other)) return false;
     if (self.sizes() != other.sizes()) return false;
   }
-  // Convolutions of each other do not pile up.
-  if (id == OpId::conv2d) settle(self);
+  // Products of each other do not pile up.
+  if (id == OpId::conv2d || id == OpId::linear) settle(self);
   outputs.push_back(first_result(spec, {KeptCall(call)}));
   return true;
 }
 
 namespace {
 
+bool is_recording(const Call& call) { return !(tl_mode & kNoGrad) && call.in(0).requires_grad(); }
+
+void hand_out(Tensor values, Outputs& outputs) {
+  if (tl_mode & kInference) values.impl()->set(TensorImpl::kInferenceTensor);
+  outputs.push_back(std::move(values));
+}
+
 /// relu of normalized values.
 bool run_normalized(const Call& call, Relu relu, bool owned, Outputs& outputs) {
   const Tensor& input = call.in(0);
   const Normalized before(input);
   if (!before.affine) return false;
-  const bool recording = !(tl_mode & kNoGrad) && input.requires_grad();
+  const bool recording = is_recording(call);
   owned = owned && before.owned && is_free(input);
   if (recording && !owned) return false;
-  outputs.push_back(fused_values(before, relu, owned));
-  if (tl_mode & kInference) outputs[0].impl()->set(TensorImpl::kInferenceTensor);
+  hand_out(fused_values(before, relu, owned), outputs);
   if (recording) record_fused(before, relu, outputs);
   return true;
 }
 
-/// relu or an affine map of a convolution's result. The gradient of relu does not need that, so
-/// both ops are recorded as they are.
-bool run_after_convolution(const Call& call, std::optional<Relu> relu, bool owned,
-                           Outputs& outputs) {
-  const Tensor& input = call.in(0);
-  const auto convolution = owned ? own_convolution(input) : nullptr;
-  if (!convolution) return false;
-  const bool recording = !(tl_mode & kNoGrad) && input.requires_grad();
-  // The gradient of the map's scale needs the convolution's result.
-  if (recording && !relu) return false;
-  outputs.push_back(relu ? fused_convolution(convolution->values, {}, relu)
-                         : fused_convolution(convolution->values, {call.in(1), call.in(2)}, {}));
-  if (tl_mode & kInference) outputs[0].impl()->set(TensorImpl::kInferenceTensor);
-  if (recording) hooks.record(call, outputs);
-  return true;
+/// A convolution or linear layer with what `call` makes of its result; undefined if it does not
+/// take that along, or somebody else may ask for the result.
+Tensor with_product(const Call& call, std::optional<Relu> relu) {
+  // Only the gradient of relu does without the result; then both ops are recorded as they are.
+  if (!relu && is_recording(call)) return {};
+  const std::shared_ptr<const Deferred> waiting = own_product(call.in(0));
+  if (!waiting) return {};
+  const KeptCall& product = waiting->values;
+  if (product.id == OpId::linear) {
+    if (relu) return fused_linear(product, "relu", relu->cap);
+    if (call.op.id == OpId::gelu_erf) return fused_linear(product, "gelu", {});
+    if (call.op.id == OpId::gelu_tanh) return fused_linear(product, "gelu_tanh", {});
+    return {};
+  }
+  if (relu) return fused_convolution(product, {}, relu);
+  if (call.op.id != OpId::channel_affine) return {};
+  return fused_convolution(product, {call.in(1), call.in(2)}, {});
 }
 
 }  // namespace
 
 bool run_fused(const Call& call, bool owned, Outputs& outputs) {
+  const OpId id = call.op.id;
   const std::optional<Relu> relu = Relu::of(call);
-  if (!relu && call.op.id != OpId::channel_affine) return false;
+  if (!relu && id != OpId::channel_affine && id != OpId::gelu_erf && id != OpId::gelu_tanh)
+    return false;
   if (!deferral(call.in(0))) return false;
-  if (run_after_convolution(call, relu, owned, outputs)) return true;
+  if (Tensor values = owned ? with_product(call, relu) : Tensor(); values.defined()) {
+    hand_out(std::move(values), outputs);
+    if (is_recording(call)) hooks.record(call, outputs);
+    return true;
+  }
   return relu && run_normalized(call, *relu, owned, outputs);
 }
 

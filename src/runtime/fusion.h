@@ -4,8 +4,11 @@
 //   relu(affine(x)), relu(affine(x) + y)           in evaluation: channel_affine_relu
 //   affine(conv2d(x)), both of the above of it     without gradients: conv2d_fused
 //   relu(conv2d(x))                                conv2d_fused
+//   relu(linear(x))                                linear_fused
+//   gelu(linear(x))                                without gradients: linear_fused
 //
-// A convolution is fused only if nobody else holds its result, which is never computed then.
+// A convolution or linear layer is fused only if nobody else holds its result, which is never
+// computed then.
 //
 // With gradients being recorded, a fused call replaces its parts on the tape; it therefore requires
 // that nobody else holds what lies between: relu must be given a temporary or std::move(x), or
@@ -17,9 +20,13 @@
 
 namespace facula::runtime {
 
+/// True if `tensor` waits for normalization, or for an affine map of each channel, alone: then a
+/// sum with it may wait as well.
+bool is_normalized(const Tensor& tensor);
+
 /// Makes the outputs of a call whose first result may wait, without computing that; false if it may
 /// not.
-bool defer_call(const Call& call, const SmallVector<OutputSpec, 3>& specs, Outputs& outputs);
+bool defer_call(const Call& call, const SmallVector<OutputSpec, 4>& specs, Outputs& outputs);
 
 /// Runs a call together with what its deferred input waits for, and records it. `owned`: the caller
 /// gives up the first input. False if there is nothing to fuse.

@@ -61,6 +61,9 @@ void initialize() {
     if (!traits || traits->predicate || traits->mask_inputs > 0) continue;
     const int row = static_cast<int>(op.id);
     std::copy_n(elementwise_loops[row], kDTypeCount, direct_loops[row]);
+    for (int dtype = 0; op.def.fractional && dtype < kDTypeCount; ++dtype) {
+      if (!is_floating_point(static_cast<DType>(dtype))) direct_loops[row][dtype] = nullptr;
+    }
   }
   detail::initialized.store(true, std::memory_order_release);
 }

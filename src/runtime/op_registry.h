@@ -83,6 +83,8 @@ void register_implementation(OpId id, DeviceType device, Implementation implemen
 /// if its backend does not tell.
 double peak_gflops(DeviceType device);
 void register_peak(DeviceType device, double (*measure)());
+/// What run_multiply_adds (facula/system.h) calls.
+void register_multiply_adds(double (*run)(std::int64_t rounds));
 
 /// Adds every backend that was linked in. Defined by the composition root of the library.
 void register_backends();

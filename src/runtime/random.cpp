@@ -3,6 +3,7 @@
 #include <facula/ops.h>
 
 #include "base/check.h"
+#include "core/number_range.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/random.h"
 #include "runtime/mode.h"
@@ -14,8 +15,9 @@ Tensor random(IntList sizes, const TensorOptions& options, Generator* generator,
               const char* distribution) {
   runtime::ModeGuard no_grad(runtime::kNoGrad);
   const DType dtype = options.dtype.value_or(get_default_dtype());
-  check<DTypeError>(is_floating_point(dtype), "rand, randn: {} is no floating dtype; use randint",
-                    name_of(dtype));
+  check<DTypeError>(is_floating_point(dtype),
+                    "{} random values cannot be {}, which is no floating dtype; use randint",
+                    distribution, name_of(dtype));
   // Storage-only dtypes get rounded float32 values.
   const DType drawn = dtype == kFloat64 ? kFloat64 : kFloat32;
   const Tensor state = reserve_random(generator, checked_numel(sizes, "rand"), drawn);
@@ -46,15 +48,51 @@ Tensor randn(IntList sizes, const TensorOptions& options, Generator* generator) 
   return random(sizes, options, generator, "normal");
 }
 
+Tensor rand_like(const Tensor& like, Generator* generator) {
+  return rand(like.sizes(), like.options(), generator);
+}
+
+Tensor randn_like(const Tensor& like, Generator* generator) {
+  return randn(like.sizes(), like.options(), generator);
+}
+
+namespace {
+
+/// Values to store in `tensor`, which the distribution scales: in at least float32.
+TensorOptions drawn_for(const Tensor& tensor) {
+  const DType dtype = tensor.dtype();
+  return {dtype == kFloat16 || dtype == kBFloat16 ? kFloat32 : dtype, tensor.device()};
+}
+
+const Tensor& store(const Tensor& tensor, const Tensor& values) {
+  return tensor.device().is_null() ? tensor : tensor.copy_(values);
+}
+
+}  // namespace
+
+const Tensor& Tensor::uniform_(double from, double to, Generator* generator) const {
+  check<ValueError>(from <= to, "uniform_: the range [{}, {}) is empty", from, to);
+  return store(*this, rand(sizes(), drawn_for(*this), generator) * (to - from) + from);
+}
+
+const Tensor& Tensor::normal_(double mean, double std, Generator* generator) const {
+  check<ValueError>(std >= 0, "normal_: the standard deviation {} is negative", std);
+  return store(*this, randn(sizes(), drawn_for(*this), generator) * std + mean);
+}
+
 Tensor randint(std::int64_t low, std::int64_t high, IntList sizes, const TensorOptions& options,
                Generator* generator) {
   check<ValueError>(low < high, "randint: the range [{}, {}) is empty", low, high);
+  const DType dtype = options.dtype.value_or(kInt64);
+  check<ValueError>(in_range(dtype, low) && in_range(dtype, high - 1),
+                    "randint: {} does not hold all of [{}, {}); use a wider dtype", name_of(dtype),
+                    low, high);
   runtime::ModeGuard no_grad(runtime::kNoGrad);
   Tensor values = random_bits(sizes, generator);
   auto* data = values.impl()->typed<std::int64_t>();
   const auto range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   for (std::int64_t i = 0; i < values.numel(); ++i) data[i] = low + scaled(data[i], range);
-  return values.to(options.dtype.value_or(kInt64)).to(options.device);
+  return values.to(dtype).to(options.device);
 }
 
 Tensor randperm(std::int64_t n, Generator* generator) {

@@ -15,6 +15,8 @@ std::vector<std::string>& libraries() {
   return *names;
 }
 
+double (*multiply_adds)(std::int64_t rounds) = nullptr;
+
 /// A device counts as supported if it can add.
 std::vector<std::string> supported_devices() {
   std::vector<std::string> devices;
@@ -32,6 +34,8 @@ void register_library(std::string name_and_version) {
 }
 }  // namespace runtime
 
+void register_multiply_adds(double (*run)(std::int64_t rounds)) { multiply_adds = run; }
+
 SystemInfo system_info() {
   ensure_initialized();
   return {.cpu = base::cpu_model_name(),
@@ -41,6 +45,11 @@ SystemInfo system_info() {
           .usable_memory = base::usable_memory_bytes(),
           .devices = supported_devices(),
           .libraries = libraries()};
+}
+
+double run_multiply_adds(std::int64_t rounds) {
+  ensure_initialized();
+  return multiply_adds(rounds);
 }
 
 }  // namespace facula

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "core/number_range.h"
 #include "core/tensor_impl.h"
 #include "runtime/deferred.h"
 #include "runtime/dispatch.h"
@@ -103,6 +104,17 @@ Scalar Tensor::item_scalar() const {
   }
 }
 
+std::int64_t detail::checked_integer(Scalar value, std::int64_t least, std::int64_t most,
+                                     DType dtype) {
+  const bool fits_int64 = fits(value, kInt64);
+  const std::int64_t integer = fits_int64 ? value.to_int() : 0;
+  check<ValueError>(fits_int64 && integer >= least && integer <= most,
+                    "item: the {} value {} is no integer from {} to {}; ask for item<double>() or "
+                    "a wider type",
+                    name_of(dtype), value, least, most);
+  return integer;
+}
+
 void Tensor::copy_out(void* destination, DType dtype) const {
   runtime::ModeGuard no_grad(runtime::kNoGrad);
   const Tensor source = cpu();
@@ -175,7 +187,12 @@ const Tensor& Tensor::copy_(const Tensor& source, bool) const {
 }
 
 const Tensor& Tensor::fill_(Scalar value) const {
+  check_fits(value, require(impl_, "fill_").dtype, "fill_");
   return copy_(runtime::wrapped_number(value, *this));
+}
+
+const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
+  return copy_(facula::masked_fill(*this, mask, value));
 }
 
 }  // namespace facula

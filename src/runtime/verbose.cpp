@@ -25,7 +25,8 @@ double multiplications(const KernelArgs& args) {
       return numel(args.in(0)) * numel(args.out()) / size(args.out(), 0);
     case OpId::mm:
     case OpId::bmm:
-    case OpId::linear: return numel(args.out()) * size(args.in(0), -1);
+    case OpId::linear:
+    case OpId::linear_fused: return numel(args.out()) * size(args.in(0), -1);
     default: return 0;
   }
 }

@@ -82,6 +82,7 @@ struct Trainer::Run {
   void begin();
   std::int64_t resume(const std::vector<CheckpointFolder::File>& files);
   bool train_epoch();
+  bool next_batch(data::Epoch& epoch, data::Batch& batch);
   void train_step(const data::Batch& batch);
   bool finish_epoch(const data::DataLoader* validation);
   void report_loader();
@@ -97,6 +98,8 @@ struct Trainer::Run {
   RunState state;
   std::int64_t resumed_from = 0;
   std::string loader_decision;
+  // Of this call: training, and what of it was the loader's.
+  double seconds = 0, loader_seconds = 0;
 };
 
 void Trainer::Run::begin() {
@@ -162,9 +165,11 @@ bool Trainer::Run::train_epoch() {
   const auto start = Clock::now();
   const std::int64_t size = parts.training.size();
   // If all but its validation was done when the run was interrupted, no batch is left.
-  for (const auto& batch : parts.training.epoch(state.epoch - 1)) {
+  data::Epoch epoch = parts.training.epoch(state.epoch - 1);
+  double spent = 0;
+  for (data::Batch batch; next_batch(epoch, batch);) {
     train_step(batch);
-    const double spent = seconds_since(start);
+    spent = seconds_since(start);
     state.epoch_seconds = before + spent;
     state.seconds = all_before + spent;
     display.step(state.epoch, state.epoch_steps, state.totals.average(),
@@ -175,7 +180,15 @@ bool Trainer::Run::train_epoch() {
       checkpointer.after_step(moment(), [this] { return captured(); });
     }
   }
+  seconds += spent;
   return state.epoch_steps == size;
+}
+
+bool Trainer::Run::next_batch(data::Epoch& epoch, data::Batch& batch) {
+  const auto start = Clock::now();
+  const bool more = epoch.next(batch);
+  if (more) loader_seconds += seconds_since(start);
+  return more;
 }
 
 void Trainer::Run::train_step(const data::Batch& batch) {
@@ -188,15 +201,17 @@ void Trainer::Run::train_step(const data::Batch& batch) {
   ++state.steps;
   ++state.epoch_steps;
   check<ValueError>(std::isfinite(value),
-                    "train: the loss is {} at step {} (epoch {}) with "
-                    "learning rate {}; the last good loss was "
-                    "{} at step {}. Lower the learning rate, clip gradients, "
-                    "or look for NaN in the data with "
-                    "autograd::AnomalyMode",
-                    value, state.steps, state.epoch, state.last_lr, state.last_good_loss,
-                    state.steps - 1);
+                    "train: the loss is {} at step {} (epoch {}) with learning rate {}; the last "
+                    "good loss was {} at step {}. Lower the learning rate, clip gradients "
+                    "(clip_grad_norm, --clip-grad-norm), look for NaN in the data, or find the "
+                    "operation that makes it with autograd::AnomalyMode (--anomaly)",
+                    std::isnan(value) ? "NaN" : "infinite", state.steps, state.epoch, state.last_lr,
+                    state.last_good_loss, state.steps - 1);
   state.last_good_loss = value;
   loss.backward();
+  if (options.clip_grad_norm > 0) {
+    nn::utils::clip_grad_norm_(optimizer.parameters(), options.clip_grad_norm);
+  }
   optimizer.step();
   if (options.scheduler && !options.step_scheduler_per_epoch) options.scheduler->step();
   {
@@ -258,6 +273,9 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions 
   check<ValueError>(options_.checkpoints.keep_last >= 1,
                     "Trainer: checkpoints.keep_last is {}, must be at least 1",
                     options_.checkpoints.keep_last);
+  check<ValueError>(options_.clip_grad_norm >= 0 && std::isfinite(options_.clip_grad_norm),
+                    "Trainer: clip_grad_norm is {}, must be a number >= 0",
+                    options_.clip_grad_norm);
   options_.loss = or_cross_entropy(options_.loss);
 }
 
@@ -276,6 +294,7 @@ Result Trainer::fit(const data::DataLoader& training, const data::DataLoader* va
       .epochs = state.history,
       .seconds = state.seconds,
       .items_per_s = static_cast<double>(state.items + state.totals.samples) / state.seconds,
+      .loader_share = run.seconds > 0 ? run.loader_seconds / run.seconds : 0,
       .steps = state.steps,
       .resumed_from = run.resumed_from};
   if (state.epoch <= options_.epochs) {

@@ -25,7 +25,7 @@ TEST(Backward, UsesOneTensorSeveralTimes) {
 
 TEST(Backward, StartsFromGivenGradients) {
   const Tensor x = leaf({1, 2});
-  (x * 3).backward(tensor({10, 20}));
+  (x * 3).backward(tensor({10.0, 20}));
   expect_values(x.grad(), {30, 60});
 }
 
@@ -37,7 +37,7 @@ TEST(Backward, StartsFromSeveralOutputs) {
 
 TEST(Backward, SumsOverBroadcastDimensions) {
   const Tensor row = leaf({1, 2, 3});
-  const Tensor column = tensor({1, 2}, {2, 1}).requires_grad_();
+  const Tensor column = tensor({1.0, 2}, {2, 1}).requires_grad_();
   const Tensor scalar = tensor(2.0).requires_grad_();
   ((row + column) * scalar).sum().backward();
   expect_values(row.grad(), {4, 4, 4});
@@ -58,8 +58,8 @@ TEST(Backward, ReturnsGradientsInEachInputsDtype) {
 }
 
 TEST(Backward, GoesThroughViews) {
-  const Tensor x = tensor({1, 2, 3, 4, 5, 6}, {2, 3}).requires_grad_();
-  (x.permute({1, 0}).reshape({6}) * tensor({1, 2, 3, 4, 5, 6})).sum().backward();
+  const Tensor x = tensor({1.0, 2, 3, 4, 5, 6}, {2, 3}).requires_grad_();
+  (x.permute({1, 0}).reshape({6}) * tensor({1.0, 2, 3, 4, 5, 6})).sum().backward();
   expect_values(x.grad(), {1, 3, 5, 2, 4, 6});
 }
 
@@ -97,7 +97,7 @@ TEST(Backward, ExplainsWhatItCannotDo) {
 
 TEST(Backward, SavedTensorsGoAsSoonAsTheyAreUsed) {
   const Tensor x = leaf({1, 2});
-  Tensor w = tensor({3, 4});
+  Tensor w = tensor({3.0, 4});
   const Tensor observer = w.detach();
   const Tensor y = (x * w).sum();
   // The graph keeps w: a handle and the node's slot refer to it.
@@ -141,12 +141,44 @@ TEST(Backward, RetainsGradientsOfInnerTensors) {
 
 TEST(Backward, SetGradReplaces) {
   const Tensor x = leaf({1, 2});
-  x.set_grad(tensor({7, 8}));
+  x.set_grad(tensor({7.0, 8}));
   (x * 2).sum().backward();
   expect_values(x.grad(), {9, 10});
   x.set_grad({});
   EXPECT_FALSE(x.grad().defined());
   EXPECT_ERROR(ShapeError, "[3]", x.set_grad(ones({3})));
+}
+
+TEST(Backward, SetGradChecksWhatItGets) {
+  const Tensor x = leaf({1, 2});
+  EXPECT_ERROR(DTypeError, "set_grad: a int64 gradient for a float32 tensor of size [2]",
+               x.set_grad(ones({2}, kInt64)));
+  EXPECT_ERROR(DeviceError, "set_grad: a gradient on null", x.set_grad(empty({2}, kNull)));
+  EXPECT_FALSE(x.grad().defined());
+}
+
+TEST(Backward, AFailedAccumulationLeavesTheGradient) {
+  const Tensor x = leaf({1, 2});
+  x.set_grad(ones({1}).expand({2}));  // cannot be added to in place
+  EXPECT_ERROR(ShapeError, "share one memory", (x * 3).sum().backward());
+  expect_values(x.grad(), {1, 1});
+  x.set_grad(ones({2}));
+  (x * 3).sum().backward();
+  expect_values(x.grad(), {4, 4});
+}
+
+TEST(Backward, ChecksTheGradientToStartFrom) {
+  const Tensor a = ones({2, 2}).requires_grad_();
+  const Tensor product = matmul(a, a);
+  EXPECT_ERROR(DTypeError, "backward: a float64 gradient for a float32 output of size [2, 2]",
+               product.backward(ones({2, 2}, kFloat64)));
+  EXPECT_ERROR(ShapeError, "backward: a gradient of size [2] for an output of size [2, 2]",
+               product.backward(ones({2})));
+  EXPECT_ERROR(DeviceError, "backward: a gradient on null", product.backward(empty({2, 2}, kNull)));
+  EXPECT_ERROR(DTypeError, "grad: a int64 gradient",
+               autograd::grad({product}, {a}, {.grad_outputs = {ones({2, 2}, kInt64)}}));
+  product.backward(ones({2, 2}));
+  expect_values(a.grad(), {4, 4, 4, 4});
 }
 
 TEST(Grad, LeavesGradAlone) {
@@ -230,11 +262,11 @@ TEST(Backward, NeverWritesOverGradientsThatSomebodySees) {
   const Tensor z = y.exp();
   Tensor seen;
   autograd::register_hook(z, [&](const Tensor& gradient) { return seen = gradient, Tensor(); });
-  const Tensor seed = tensor({1, 3});
+  const Tensor seed = tensor({1.0, 3});
   (z * 5).backward(seed);
   expect_values(seed, {1, 3});
   expect_values(seen, {5, 15});
-  const Tensor expected = z.detach() * tensor({5, 15});
+  const Tensor expected = z.detach() * tensor({5.0, 15});
   expect_equal(y.grad(), expected);
   expect_equal(x.grad(), expected * 2);
 }

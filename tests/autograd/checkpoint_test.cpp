@@ -132,7 +132,7 @@ TEST(Checkpoint, FreesRecomputedValuesDuringBackward) {
 }
 
 TEST(Checkpoint, ChangedInputsAreAnError) {
-  const Tensor x = leaf({1, 2}), w = tensor({3, 4});
+  const Tensor x = leaf({1, 2}), w = tensor({3.0, 4});
   const Tensor y = autograd::checkpoint(
                        [](const Tensors& in) { return Tensors{(in[0] * in[1]).tanh()}; }, {x, w})[0]
                        .sum();

@@ -62,7 +62,7 @@ TEST(Function, RecordsNothingWithoutNeed) {
 }
 
 TEST(Function, NeedsUnusedOutputsAndPassedInputs) {
-  const Tensor x = leaf({1, 2}), c = tensor({3, 4});
+  const Tensor x = leaf({1, 2}), c = tensor({3.0, 4});
   const auto outputs = autograd::apply_function(
       "two", {x, c},
       [&](FunctionContext& context) {

@@ -52,7 +52,7 @@ TEST(InPlace, CopyTakesOverTheSourcesHistory) {
   const Tensor x = leaf({1, 2});
   const Tensor y = zeros({2, 2});
   y.copy_(x * 2);
-  (y * tensor({1, 2, 3, 4}, {2, 2})).sum().backward();
+  (y * tensor({1.0, 2, 3, 4}, {2, 2})).sum().backward();
   expect_values(x.grad(), {8, 12});
 }
 
@@ -90,7 +90,7 @@ TEST(InPlace, ChangingANeededOutputIsAnError) {
 }
 
 TEST(InPlace, ChangesThroughViewsCount) {
-  const Tensor x = leaf({1, 2}), w = tensor({3, 4});
+  const Tensor x = leaf({1, 2}), w = tensor({3.0, 4});
   const Tensor y = (x * w).sum();
   w.view({2, 1}).add_(1);
   EXPECT_ERROR(AutogradError, "changed in place", y.backward());

@@ -94,7 +94,7 @@ TEST(Matmul, EmptyProblems) {
     const Tensor nothing = mm(ones({2, 0}, dtype), ones({0, 3}, dtype));
     EXPECT_EQ(nothing.to_vector<double>(), std::vector<double>(6, 0.0));
   }
-  const Tensor bias = tensor({1, 2, 3}, {3});
+  const Tensor bias = tensor({1.0, 2, 3}, {3});
   EXPECT_EQ(linear(ones({1, 0}), ones({3, 0}), bias).to_vector<double>(),
             (std::vector<double>{1, 2, 3}));
   EXPECT_TRUE(linear(ones({0, 5}), ones({3, 5}), bias).sizes() == IntList({0, 3}));

@@ -10,6 +10,8 @@ import http.server
 import os
 import pathlib
 import random
+import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -79,8 +81,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
 
-    def __init__(self):
+    def __init__(self, tls=None):
         super().__init__(('127.0.0.1', 0), Handler)
+        if tls:
+            self.socket = tls.wrap_socket(self.socket, server_side=True)
         self.lock, self.release = threading.Lock(), threading.Event()
         self.requests = []
 
@@ -88,10 +92,16 @@ class Server(http.server.ThreadingHTTPServer):
         pass  # clients that are killed or give up
 
 
-class HubTest(unittest.TestCase):
+class HubTestCase(unittest.TestCase):
+    scheme = 'http'
+
+    @classmethod
+    def make_server(cls):
+        return Server()
+
     @classmethod
     def setUpClass(cls):
-        cls.server = Server()
+        cls.server = cls.make_server()
         threading.Thread(target=cls.server.serve_forever, daemon=True).start()
 
     @classmethod
@@ -106,11 +116,11 @@ class HubTest(unittest.TestCase):
         self.home = pathlib.Path(scratch.name)
         self.files = self.home / 'hub/files'
 
-    def url(self, name):
-        return f'http://127.0.0.1:{self.server.server_port}/{name}'
+    def url(self, name, host='127.0.0.1'):
+        return f'{self.scheme}://{host}:{self.server.server_port}/{name}'
 
     def environment(self, **more):
-        return {**os.environ, 'FACULA_HOME': str(self.home), 'no_proxy': '127.0.0.1', **more}
+        return {**os.environ, 'FACULA_HOME': str(self.home), 'no_proxy': '127.0.0.1,localhost', **more}
 
     def run_hub(self, *arguments, **environment):
         return subprocess.run([PROGRAM, 'hub', 'download', *map(str, arguments)], text=True,
@@ -131,6 +141,8 @@ class HubTest(unittest.TestCase):
         for part in parts:
             self.assertIn(part, done.stderr)
 
+
+class HubTest(HubTestCase):
     def partial(self, name):
         return self.home / 'hub/partial' / hashlib.sha256(self.url(name).encode()).hexdigest()
 
@@ -255,6 +267,67 @@ class HubTest(unittest.TestCase):
         process.wait()
         self.partial('hang').rename(self.partial('whole'))
         self.expect_file(self.url('whole'), '--sha256', SHA256)
+
+
+@unittest.skipUnless(shutil.which('openssl'), 'the program openssl is absent')
+class HttpsTest(HubTestCase):
+    """A server whose certificate is for 127.0.0.1 and signed by an authority of its own."""
+
+    scheme = 'https'
+
+    @classmethod
+    def make_server(cls):
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        folder = pathlib.Path(scratch.name)
+
+        def openssl(*arguments):
+            return subprocess.run(['openssl', *arguments], cwd=folder, check=True, text=True,
+                                  capture_output=True).stdout.strip()
+
+        key = ('-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes')
+        openssl('req', '-x509', *key, '-keyout', 'ca.key', '-out', 'ca.pem', '-subj', '/CN=Test CA')
+        openssl('req', *key, '-keyout', 'server.key', '-out', 'server.csr', '-subj', '/CN=server')
+        (folder / 'names').write_text('subjectAltName=IP:127.0.0.1')
+        openssl('x509', '-req', '-in', 'server.csr', '-CA', 'ca.pem', '-CAkey', 'ca.key',
+                '-CAcreateserial', '-extfile', 'names', '-out', 'server.pem')
+        cls.authority = folder / 'ca.pem'
+        # A folder of authorities has their files by hash.
+        cls.authorities = folder / 'authorities'
+        cls.authorities.mkdir()
+        name = openssl('x509', '-in', 'ca.pem', '-noout', '-hash')
+        shutil.copy(cls.authority, cls.authorities / f'{name}.0')
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(folder / 'server.pem', folder / 'server.key')
+        return Server(tls)
+
+    def environment(self, **more):
+        usual = ('CURL_CA_BUNDLE', 'SSL_CERT_FILE', 'SSL_CERT_DIR')
+        return {**super().environment(), **dict.fromkeys(usual, ''), **more}
+
+    def test_trusted_authorities(self):
+        for variable in ('SSL_CERT_FILE', 'CURL_CA_BUNDLE'):
+            self.expect_file(self.url(variable), **{variable: str(self.authority)})
+        self.expect_file(self.url('folder'), SSL_CERT_DIR=str(self.authorities))
+        self.assertEqual(len(self.server.requests), 3)
+
+    def test_interrupted_transfers_go_on(self):
+        self.expect_file(self.url('cut'), '--sha256', SHA256, SSL_CERT_FILE=str(self.authority))
+
+    def test_an_unknown_authority(self):
+        self.expect_error(['cannot download https://', 'certificate', 'SSL_CERT_FILE'],
+                          self.url('whole'))
+        self.assertEqual(self.server.requests, [])
+
+    def test_a_certificate_for_another_name(self):
+        self.expect_error(['certificate', "'localhost'", 'check the address'],
+                          self.url('whole', 'localhost'), SSL_CERT_FILE=str(self.authority))
+        self.assertEqual(self.server.requests, [])
+
+    def test_authorities_that_are_not_there(self):
+        absent = str(self.home / 'absent.pem')
+        self.expect_error([absent, 'ca-certificates', 'SSL_CERT_FILE'], self.url('whole'),
+                          SSL_CERT_FILE=absent)
 
 
 if __name__ == '__main__':

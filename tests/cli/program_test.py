@@ -96,14 +96,31 @@ class Usage(ProgramTest):
         self.expect_usage_error(['no command', 'train'])
         self.expect_usage_error(['bogus'], 'bogus')
         self.expect_usage_error(['--model'], 'train', '--data', self.data)
-        self.expect_usage_error(['--lrr'], *self.train_arguments('--lrr', 1))
+        self.expect_usage_error(['unknown option --lrr', 'did you mean --lr?'],
+                                *self.train_arguments('--lrr', 1))
+        self.expect_usage_error(['unknown option --foo'], *self.train_arguments('--foo', 3))
+        self.expect_usage_error(["unknown command 'trian'", 'did you mean train?', 'inspect'], 'trian')
+        self.expect_usage_error(["unknown command 'benhc'", 'did you mean bench?'], 'data', 'benhc')
+        self.expect_usage_error(['no command', 'bench, pack'], 'data')
+        self.expect_usage_error(["unexpected 'twice'"], 'info', 'twice')
         self.expect_usage_error(["'-1'"], *self.train_arguments('--lr', -1))
         self.expect_usage_error(["'nan'"], *self.train_arguments('--lr', 'nan'))
+        self.expect_usage_error(["'inf'"], *self.train_arguments('--lr', 'inf'))
+        self.expect_usage_error(["'-1'"], *self.train_arguments('--seed', -1))
+        for epochs in ('99999999999999999999', '1.5', '3x', ''):
+            self.expect_usage_error([f"'{epochs}'", 'whole number from 1 to'],
+                                    *self.train_arguments('--epochs', epochs))
         self.expect_usage_error(["'1.5'"], *self.train_arguments('--val-split', 1.5))
         self.expect_usage_error(['--epochs'], *self.train_arguments('--epochs', 0))
         self.expect_usage_error(['sgdd', 'adamw'], *self.train_arguments('--optimizer', 'sgdd'))
         self.expect_usage_error(['rotate', 'flip'], *self.train_arguments('--augment', 'rotate'))
         self.expect_usage_error(['97', '96'], *self.train_arguments('--subset', 97))
+
+    def test_help_shows_defaults(self):
+        text = run('train', '--help').stdout
+        for option, default in (('epochs', 5), ('batch', 64), ('lr', 0.01), ('optimizer', 'sgd'),
+                                ('schedule', 'none')):
+            self.assertRegex(text, rf'--{option} [A-Z]+(=| \[){default}\b')
 
     def test_unknown_names_list_the_known(self):
         self.expect_usage_error(['resnet99', 'resnet18-cifar', 'mnist-cnn'],
@@ -163,7 +180,7 @@ class Data(ProgramTest):
         self.assertEqual([line.split()[0] for line in lines[1:4]], ['auto', '0', '1'])
 
     def test_wrong_command_lines(self):
-        self.expect_usage_error(['subcommand'], 'data')
+        self.expect_usage_error(['no command'], 'data')
         self.expect_usage_error(['imagenet:/x', 'folder'], 'data', 'bench', 'imagenet:/x')
         self.expect_usage_error(['rotate', 'cifar-train'],
                                 'data', 'bench', self.data, '--transform', 'rotate')
@@ -176,7 +193,8 @@ class Training(ProgramTest):
         result = self.one_json_line(*self.train_arguments(
             '--epochs', 3, '--val-split', 0.25, '--optimizer', 'adam', '--lr', 1e-3, '--schedule',
             'onecycle', '--augment', 'flip', '--label-smoothing', 0.1, '--json'))
-        for key in ('train_loss', 'val_accuracy', 'test_accuracy', 'seconds', 'items_per_s'):
+        for key in ('train_loss', 'val_accuracy', 'test_accuracy', 'seconds', 'items_per_s',
+                    'loader_share'):
             self.assertIsInstance(result[key], (int, float), key)
         self.assertEqual(result['epochs'], 3)
         lines = (self.folder / 'run/metrics.jsonl').read_text().splitlines()
@@ -216,8 +234,31 @@ class Training(ProgramTest):
         self.assertNotEqual(files[1], files[2])
 
     def test_a_loss_that_is_not_finite(self):
-        self.expect_error(1, ['the loss is', 'step', 'learning rate'],
-                          *self.train_arguments('--lr', 1e20, '--json', out='nan'))
+        done = self.expect_error(1, ['the loss is', 'step', 'learning rate', '--clip-grad-norm'],
+                                 *self.train_arguments('--lr', 1e20, '--json', out='nan'))
+        self.assertNotIn('-nan', done.stderr)
+        run(*self.train_arguments('--epochs', 1, '--lr', 1e4, '--clip-grad-norm', 1e-6,
+                                  '--anomaly', out='clipped')).check_returncode()
+
+    def test_warm_up_and_plateau(self):
+        def rates(out, *more):
+            run(*self.train_arguments('--epochs', 4, '--lr', 0.25, '--warmup', 1, *more,
+                                      out=out)).check_returncode()
+            lines = (self.folder / out / 'metrics.jsonl').read_text().splitlines()
+            return [json.loads(line)['lr'] for line in lines]
+        for schedule in ('none', 'plateau'):
+            warm, *rest = rates(f'warm-{schedule}', '--schedule', schedule)
+            self.assertTrue(0.2 < warm < 0.25, warm)
+            self.assertEqual(rest, [0.25, 0.25, 0.25])
+        warm, *rest = rates('warm-step', '--schedule', 'step')
+        self.assertTrue(0.2 < warm < 0.25, warm)
+        for rate, expected in zip(rest, (0.25, 0.025, 0.0025)):
+            self.assertAlmostEqual(rate, expected)
+        again = self.train_arguments('--epochs', 5, '--lr', 0.25, '--resume', out='warm-none')
+        self.expect_error(1, ['warmup'], *again)
+        self.expect_usage_error(['--warmup', 'onecycle'], *self.train_arguments(
+            '--warmup', 1, '--schedule', 'onecycle'))
+        self.expect_usage_error(['--warmup', '5 of 5'], *self.train_arguments('--warmup', 5))
 
     def test_a_resumed_run_ends_with_the_same_weights(self):
         more = ['--optimizer', 'adam', '--augment', 'crop,flip', '--val-split', 0.2]
@@ -235,6 +276,37 @@ class Training(ProgramTest):
         self.assertEqual(weights[0], weights[1])
         lines = (self.folder / 'parts/metrics.jsonl').read_text().splitlines()
         self.assertEqual([json.loads(line)['epoch'] for line in lines], [1, 2, 3])
+
+    def test_checkpoints_are_files_of_weights(self):
+        more = ['--optimizer', 'adam', '--epochs', 2]
+        self.assertEqual(run(*self.train_arguments(*more, out='kept')).returncode, 0)
+        (checkpoint, *_) = sorted((self.folder / 'kept/checkpoints').iterdir(), reverse=True)
+        found = self.one_json_line('inspect', checkpoint, '--json')
+        self.assertEqual((found['format'], found['valid']), ('Facula checkpoint', True))
+        for name, value in {'run_options.model': 'mlp', 'progress.steps': '12',
+                            'optimizer.type': 'Adam', 'optimizer.state.0.step': '12'}.items():
+            self.assertEqual(found['metadata'][name], value)
+        self.assertIn('optimizer.state.0.exp_avg_sq', [t['name'] for t in found['tensors']])
+        self.assertIn('progress.steps = 12', run('inspect', checkpoint).stdout)
+
+        pth = self.folder / 'kept.pth'
+        self.assertIn('run_options.model', run('convert', checkpoint, pth).stdout)
+        self.assertEqual(run('diff', checkpoint, pth).returncode, 0)
+        copied = self.folder / 'kept.safetensors'
+        self.assertNotIn('dropped', run('convert', checkpoint, copied).stdout)
+        self.assertEqual(copied.read_bytes(), checkpoint.read_bytes())
+        evaluated = [self.one_json_line('eval', '--model', 'mlp', '--weights', path, *prefix,
+                                        '--data', self.data, '--json')['test_loss']
+                     for path, *prefix in ((self.folder / 'kept/model.safetensors',),
+                                           (checkpoint, '--key-prefix', 'model.'),
+                                           (pth, '--key-prefix', 'model.'))]
+        self.assertEqual(len(set(evaluated)), 1, evaluated)
+
+        damaged = bytearray(checkpoint.read_bytes())
+        damaged[-1] ^= 1
+        copied.write_bytes(damaged)
+        self.expect_error(1, ['damaged', 'checksum'], 'convert', copied, pth)
+        self.assertIn('checksum', json.loads(run('inspect', copied, '--json').stdout)['refusal'])
 
     def test_wrong_use_of_checkpoints(self):
         self.expect_usage_error(['--out'], 'train', '--model', 'mlp', '--data', self.data,
@@ -266,7 +338,7 @@ class Training(ProgramTest):
 
 
 class Measuring(ProgramTest):
-    COMMON = {'work', 'mode', 'dtype', 'threads', 'isa', 'median_ms', 'min_ms', 'max_ms',
+    COMMON = {'work', 'mode', 'dtype', 'batch', 'threads', 'isa', 'median_ms', 'min_ms', 'max_ms',
               'items_per_s', 'gflops', 'percent_of_peak', 'peak_rss_mib', 'minor_faults_per_step',
               'loss_first', 'loss_last', 'cpu_over_wall'}
 
@@ -290,6 +362,7 @@ class Measuring(ProgramTest):
 
     def test_small_operations(self):
         result = self.bench('eager-add')
+        self.assertEqual(result['batch'], 1)
         self.assertAlmostEqual(result['median_ns'], result['median_ms'] * 1e6, delta=1e-3)
         result = self.bench('autograd-chain')
         self.assertGreater(result['forward_ns'], 0)
@@ -309,6 +382,7 @@ class Measuring(ProgramTest):
         result = self.bench('adamw-step')
         self.assertGreater(result['percent_of_bandwidth'], 0)
         self.assertIsNone(result['gflops'])
+        self.assertIsNone(result['batch'])
 
     def test_options_that_do_not_fit(self):
         self.expect_usage_error(['eager-add'], 'bench', 'eager-add', '--batch', 3)

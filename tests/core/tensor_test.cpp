@@ -167,7 +167,7 @@ TEST(Copy, BroadcastsAndConverts) {
   const Tensor x = zeros({2, 3}, kInt32);
   x.copy_(tensor({1.9, -2.9, 3}));
   expect_values(x, {1, -2, 3, 1, -2, 3});
-  x.permute({1, 0}).copy_(tensor({1, 2, 3, 4, 5, 6}, {3, 2}));
+  x.permute({1, 0}).copy_(tensor({1.0, 2, 3, 4, 5, 6}, {3, 2}));
   expect_values(x, {1, 3, 5, 2, 4, 6});
   EXPECT_ERROR(ShapeError, "broadcast", x.copy_(ones({2})));
   EXPECT_ERROR(ShapeError, "broadcast", ones({3}).copy_(ones({2, 3})));

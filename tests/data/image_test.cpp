@@ -10,7 +10,7 @@
 #include <facula/error.h>
 
 #include "data/pixel_source.h"
-#include "data/resample.h"
+#include "resized_pixels.h"
 #include "tests/io/test_files.h"
 
 namespace facula::data {
@@ -67,8 +67,8 @@ struct Plain {
   Plain resize(std::int64_t rows, std::int64_t columns, Interpolation interpolation) {
     if (rows == height && columns == width) return *this;
     Plain out{rows, columns, channels, Bytes(static_cast<std::size_t>(rows * columns * channels))};
-    resample({pixels.data(), height, width, channels, width * channels}, rows, columns,
-             interpolation, {0, 0, rows, columns}, out.pixels.data());
+    resize_to(PixelMemory(pixels.data(), height, width, channels, width * channels), rows, columns,
+              interpolation, {0, 0, rows, columns}, out.pixels.data());
     return out;
   }
 };
@@ -89,11 +89,9 @@ struct Source : PixelSource {
     width = image.width;
     channels = image.channels;
   }
-  void read(const Rect& part, std::uint8_t* destination) const override {
-    Plain copy = image;
-    const Plain out = copy.crop(part, PaddingMode::constant, 0);
-    std::memcpy(destination, out.pixels.data(), out.pixels.size());
+  std::unique_ptr<RowReader> rows(const Rect& part) const override {
     asked += part.height * part.width;
+    return PixelMemory(image.pixels.data(), height, width, channels, width * channels).rows(part);
   }
 };
 

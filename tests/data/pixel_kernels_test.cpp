@@ -147,12 +147,16 @@ TEST(PixelKernels, BlendPixels) {
       const std::int64_t stride = source_width * channels + kBlendSlack;
       const std::int64_t target_stride = width * channels + kBlendSlack;
       const std::vector<std::uint8_t> source = numbers.bytes(height * stride);
-      const std::int64_t positions = (width + kBlendGroup - 1) / kBlendGroup * kBlendGroup;
+      const std::int64_t positions = width + kBlendGroup - 1;
+      const bool ascending = numbers(4) > 0;  // as of a filter, or anywhere
+      std::int32_t next = 0;
       std::vector<std::int32_t> first(static_cast<std::size_t>(positions));
       std::vector<std::int32_t> weights;
       std::vector<WeightPair> pairs;
       for (auto& position : first) {
-        position = numbers(static_cast<int>(source_width - taps + 1));
+        const int most = static_cast<int>(source_width - taps);
+        next = std::min(next + numbers(3), most);
+        position = ascending ? next : numbers(most + 1);
         const auto one = filter(numbers, taps);
         append(pairs, one);
         weights.insert(weights.end(), one.begin(), one.end());

@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "resized_pixels.h"
+
 namespace facula::data {
 namespace {
 
@@ -22,7 +24,7 @@ struct Picture {
   std::uint8_t& at(std::int64_t y, std::int64_t x, std::int64_t c) {
     return pixels[static_cast<std::size_t>((y * width + x) * channels + c)];
   }
-  PixelView view() const { return {pixels.data(), height, width, channels, width * channels}; }
+  PixelMemory view() const { return {pixels.data(), height, width, channels, width * channels}; }
 };
 
 Picture noise(std::int64_t height, std::int64_t width, std::int64_t channels) {
@@ -38,8 +40,8 @@ Picture noise(std::int64_t height, std::int64_t width, std::int64_t channels) {
 Picture resized(const Picture& source, std::int64_t height, std::int64_t width,
                 Interpolation interpolation) {
   Picture result(height, width, source.channels);
-  resample(source.view(), height, width, interpolation, {0, 0, height, width},
-           result.pixels.data());
+  resize_to(source.view(), height, width, interpolation, {0, 0, height, width},
+            result.pixels.data());
   return result;
 }
 
@@ -151,7 +153,7 @@ TEST(Resample, AWindowIsAPartOfTheWhole) {
       for (const Rect& window : {Rect{0, 0, 1, 1}, Rect{3, 7, 9, 13}, Rect{19, 19, 1, 1},
                                  Rect{height - 5, width - 3, 5, 3}, Rect{0, 2, height, 11}}) {
         Picture part(window.height, window.width, 3);
-        resample(source.view(), height, width, interpolation, window, part.pixels.data());
+        resize_to(source.view(), height, width, interpolation, window, part.pixels.data());
         for (std::int64_t y = 0; y < window.height; ++y) {
           ASSERT_EQ(std::memcmp(&part.at(y, 0, 0), &whole.at(window.top + y, window.left, 0),
                                 static_cast<std::size_t>(window.width * 3)),
@@ -171,11 +173,42 @@ TEST(Resample, ReadsNothingBeyondTheSource) {
       const auto pixels = std::make_unique<std::uint8_t[]>(static_cast<std::size_t>(bytes));
       std::memset(pixels.get(), 255, static_cast<std::size_t>(bytes));
       Picture result(7, 9, channels);
-      resample({pixels.get(), 5, width, channels, width * channels}, 7, 9, Interpolation::bicubic,
-               {0, 0, 7, 9}, result.pixels.data());
+      resize_to(PixelMemory(pixels.get(), 5, width, channels, width * channels), 7, 9,
+                Interpolation::bicubic, {0, 0, 7, 9}, result.pixels.data());
       EXPECT_EQ(std::ranges::count(result.pixels, 255), std::ssize(result.pixels));
     }
   }
+}
+
+/// Notes which part of it was asked for.
+struct Watched : PixelSource {
+  PixelMemory memory;
+  mutable Rect asked;
+
+  explicit Watched(const Picture& picture) : memory(picture.view()) {
+    height = picture.height;
+    width = picture.width;
+    channels = picture.channels;
+  }
+  std::unique_ptr<RowReader> rows(const Rect& part) const override {
+    asked = part;
+    return memory.rows(part);
+  }
+};
+
+TEST(Resample, AsksForNoMoreThanTheWindowShows) {
+  const Picture picture = noise(60, 80, 3);
+  const Watched source(picture);
+  Picture result(10, 20, 3);
+  const auto asked = [&](Interpolation interpolation) {
+    // Weights are kept in memory that earlier ones leave behind.
+    for (std::int64_t size = 2; size < 12; ++size)
+      resized(picture, size, size, Interpolation::bicubic);
+    resize_to(source, 30, 40, interpolation, {5, 10, 10, 20}, result.pixels.data());
+    return source.asked;
+  };
+  EXPECT_EQ(asked(Interpolation::nearest), (Rect{11, 21, 19, 39}));
+  EXPECT_EQ(asked(Interpolation::bilinear), (Rect{9, 19, 22, 42}));
 }
 
 TEST(Resample, RowsMayLieApart) {
@@ -184,11 +217,11 @@ TEST(Resample, RowsMayLieApart) {
   for (std::int64_t y = 0; y < 30; ++y) {
     std::memcpy(&dense.at(y, 0, 0), wide.pixels.data() + (y * 50 + 11) * 3, 20 * 3);
   }
-  const PixelView view = {wide.pixels.data() + 11 * 3, 30, 20, 3, 50 * 3};
+  const PixelMemory view(wide.pixels.data() + 11 * 3, 30, 20, 3, 50 * 3);
   for (const Interpolation interpolation :
        {Interpolation::nearest, Interpolation::bilinear, Interpolation::bicubic}) {
     Picture result(17, 33, 3);
-    resample(view, 17, 33, interpolation, {0, 0, 17, 33}, result.pixels.data());
+    resize_to(view, 17, 33, interpolation, {0, 0, 17, 33}, result.pixels.data());
     EXPECT_EQ(result.pixels, resized(dense, 17, 33, interpolation).pixels);
   }
 }

@@ -110,8 +110,12 @@ TEST(Sampler, SharesAreDisjointAndEven) {
     }
     EXPECT_EQ(together[0], (Indices{0, 1, 2, 3, 4, 5, 6, 7}));
     EXPECT_EQ(together[1], (Indices{8, 9, 10, 11, 12}));
-    if (ranks <= 2) EXPECT_EQ(together[2], (Indices{13, 14}));
-    if (ranks == 5) EXPECT_EQ(together[2], (Indices{13, 14, 13, 14, 13}));
+    if (ranks <= 2) {
+      EXPECT_EQ(together[2], (Indices{13, 14}));
+    }
+    if (ranks == 5) {
+      EXPECT_EQ(together[2], (Indices{13, 14, 13, 14, 13}));
+    }
   }
   expect_error<ValueError>([&] { DistributedSampler(batches, 3, 3); }, {"rank 3 of 3"});
 }

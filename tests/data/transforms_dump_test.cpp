@@ -9,8 +9,9 @@
 #include <vector>
 
 #include "data/color.h"
-#include "data/resample.h"
 #include "data/rotate.h"
+
+#include "resized_pixels.h"
 
 namespace facula::data {
 namespace {
@@ -33,8 +34,8 @@ std::vector<std::uint8_t> transformed(const Case& test, std::vector<std::uint8_t
       const auto rows = static_cast<std::int64_t>(test.a);
       const auto columns = static_cast<std::int64_t>(test.b);
       result.resize(static_cast<std::size_t>(rows * columns * channels));
-      resample({pixels.data(), height, width, channels, width * channels}, rows, columns,
-               static_cast<Interpolation>(test.c), {0, 0, rows, columns}, result.data());
+      resize_to(PixelMemory(pixels.data(), height, width, channels, width * channels), rows,
+                columns, static_cast<Interpolation>(test.c), {0, 0, rows, columns}, result.data());
       return result;
     }
     case brightness: adjust_brightness(all, test.a); break;

@@ -13,12 +13,13 @@ namespace {
 struct Machine {
   int cpus;
   double making, use, busy;
-  double spread = 0;  // of the measurements, relative
+  double spread = 0;    // of the measurements, relative
+  double handover = 0;  // seconds that threads lose to each other with every batch
 
   double period(const WorkerSetting& setting) const {
-    if (setting.pool) return making / cpus + use;
-    if (setting.workers == 0) return making + use;
-    return std::max({use, making / setting.workers, (making + use * busy) / cpus});
+    if (setting == WorkerSetting{}) return making + use;
+    if (setting.pool) return handover + making / cpus + use;
+    return handover + std::max({use, making / setting.workers, (making + use * busy) / cpus});
   }
 };
 
@@ -65,6 +66,14 @@ TEST(WorkerTuner, FindsWhatIsFastestAndLosesLittleOnTheWay) {
       EXPECT_FALSE(tuner.decision().empty());
     }
   }
+}
+
+TEST(WorkerTuner, FallsBackToTheCallerWhenThreadsDisappoint) {
+  const Machine machine{
+      .cpus = 2, .making = 1e-3, .use = 1e-3, .busy = 1, .spread = 0.02, .handover = 1.5e-3};
+  WorkerTuner tuner({.cpus = 2, .compute_threads = 2});
+  run(tuner, machine, 200);
+  EXPECT_EQ(tuner.setting(), WorkerSetting{}) << tuner.decision();
 }
 
 TEST(WorkerTuner, ChangesItsMindWhenTheLoopChanges) {

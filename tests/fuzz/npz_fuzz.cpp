@@ -8,12 +8,14 @@
 
 #include "io/arrays/npz.h"
 #include "io/file_format.h"
+#include "tests/fuzz/zip_fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace facula;
-  io::recognise({data, size});
+  const auto file = io::with_right_checksums(data, size);
+  io::recognise(file);
   try {
-    const io::NpzReader reader({data, size}, "fuzz");
+    const io::NpzReader reader(file, "fuzz");
     std::uint64_t total = 0;
     for (std::size_t i = 0; i < reader.size(); ++i) {
       try {

@@ -11,12 +11,14 @@
 #include "io/torch/torch_types.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  constexpr uint64_t kMemory = 1 << 20;
+  constexpr uint64_t kMemory = 2 << 20;
   try {
+    facula::io::MemoryBudget budget(kMemory, "fuzz");
     const facula::io::Pickle pickle({data, size}, "fuzz", facula::io::is_allowed_in_torchscript,
-                                    kMemory);
+                                    budget);
     if (pickle.size() > size) std::abort();
-    const auto tree = facula::io::build_torch_tree(pickle, "fuzz", {.max_memory = kMemory});
+    const auto tree =
+        facula::io::build_torch_tree(pickle, "fuzz", facula::io::TorchContent::everything, budget);
     for (const auto& tensor : tree.tensors) {
       if (!tree.structure.contains(tensor.name)) std::abort();
       if (tensor.storage >= tree.storages.size()) std::abort();

@@ -91,8 +91,11 @@ TEST(ModelFile, EveryKnownFileIsRecognised) {
     const std::string path = entry.path(), suffix = entry.path().extension();
     SCOPED_TRACE(path);
     const ModelFileInfo info = inspect_model_file(path);
-    if (suffix == ".safetensors") EXPECT_EQ(info.format, "safetensors");
-    if (suffix == ".onnx") EXPECT_EQ(info.format, "ONNX");
+    if (suffix == ".safetensors") {
+      EXPECT_EQ(info.format, "safetensors");
+    } else if (suffix == ".onnx") {
+      EXPECT_EQ(info.format, "ONNX");
+    }
     if (info.refusal.empty()) {
       EXPECT_NO_THROW(load_weights(path));
       ++valid;

@@ -14,9 +14,10 @@ bool allow(std::string_view name) { return name == "torch.f" || name == "torch.g
 /// A pickle together with its bytes.
 struct Parsed {
   explicit Parsed(const std::string& text, uint64_t max_memory = 1 << 20)
-      : bytes(bytes_of(text)), pickle(bytes, "a.pkl", allow, max_memory) {}
+      : bytes(bytes_of(text)), budget(max_memory, "a.pkl"), pickle(bytes, "a.pkl", allow, budget) {}
 
   std::vector<uint8_t> bytes;
+  MemoryBudget budget;
   Pickle pickle;
   const PickleValue& root() const { return pickle.root(); }
 };

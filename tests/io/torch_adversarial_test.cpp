@@ -1,6 +1,7 @@
 // Files made to attack those who open them. Whatever they hold, they give a tree or an error, and
 // neither takes memory that their size does not justify.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <fstream>
 #include <map>
@@ -12,6 +13,7 @@
 #include "io/torch/torch_file.h"
 #include "tests/io/shared_files.h"
 #include "tests/io/test_files.h"
+#include "tests/io/zip_files.h"
 
 namespace facula::io {
 namespace {
@@ -36,6 +38,7 @@ uint64_t memory(const std::string& key) {
 /// By how much the memory of the process grows while `action` runs, at its highest.
 template <class Action>
 uint64_t peak_growth(const Action& action) {
+  ::malloc_trim(0);  // or what was freed before would be used again, unnoticed
   std::ofstream("/proc/self/clear_refs") << 5;  // the peak begins anew
   const uint64_t before = memory("VmRSS:");
   action();
@@ -105,6 +108,47 @@ TEST(TorchAdversarial, Archives) {
   }
   EXPECT_EQ(files, 1152);
   EXPECT_EQ(opened, 98);
+}
+
+/// A dict of `count` tensors that share one storage, in a few bytes each: what the calls are made
+/// of is remembered. `name` gives the key of each.
+template <class Name>
+std::string many_tensors(int count, const Name& name) {
+  std::string pickle =
+      "}ctorch._utils\n_rebuild_tensor\np0\n0((S'storage'\nctorch\nFloatStorage\nS'0'\nS'cpu'\nI4\n"
+      "tQI0\n(t(ttp1\n0(";
+  for (int i = 0; i < count; ++i) pickle += "S'" + name(i) + "'\ng0\ng1\nR";
+  return pickle + "u.";
+}
+
+TEST(TorchAdversarial, ManyTensorsInFewBytes) {
+  const auto flat = [](int i) { return std::to_string(i); };
+  const auto pairs = [](int i) { return std::to_string(i / 2) + "." + std::to_string(i % 2); };
+  const auto deep = [](int i) {
+    std::string name = std::to_string(i);
+    for (int part = 0; part < 60; ++part) name += ".a";
+    return name;
+  };
+  int loaded = 0;
+  for (const int count : {1'000, 10'000, 30'000, 50'000, 100'000, 300'000}) {
+    for (const std::string& pickle :
+         {many_tensors(count, flat), many_tensors(count, pairs), many_tensors(count, deep)}) {
+      const std::string file =
+          zip_file({{"x/data.pkl", pickle}, {"x/data/0", std::string(16, 'x')}});
+      loaded += load("many.pt", bytes_of(file)).empty();
+    }
+  }
+  EXPECT_GE(loaded, 9);
+}
+
+TEST(TorchAdversarial, ManyEntriesInFewBytes) {
+  for (const int count : {130'000, 200'000, 270'000, 330'000, 1'000'000}) {
+    std::string pickle = "}(";
+    for (int i = 0; i < count; ++i) pickle += "I" + std::to_string(i) + "\nK\x01";
+    const std::string message =
+        load("many.pt", bytes_of(zip_file({{"x/data.pkl", pickle + "u."}})));
+    EXPECT_EQ(message.empty(), count == 130'000) << message;
+  }
 }
 
 }  // namespace

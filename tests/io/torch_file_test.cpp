@@ -208,14 +208,14 @@ TEST(TorchFile, AmplificationIsRefused) {
 TEST(TorchFile, ManySmallTensorsAreNoAttack) {
   const TempFolder folder;
   StateDict state;
-  constexpr int kCount = 20'000;
+  constexpr int kCount = 50'000;
   for (int i = 0; i < kCount; ++i) {
-    state.set("module.layer" + std::to_string(i) + ".weight", full({2}, i));
+    state.set("module.layer" + std::to_string(i) + ".weight", full({}, i));
   }
   save_torch(state, folder / "a.pt");
   const StateDict loaded = load_torch(folder / "a.pt");
   EXPECT_EQ(loaded.flat().size(), static_cast<size_t>(kCount));
-  EXPECT_EQ(loaded.tensor("module.layer19999.weight").to_vector<float>()[1], 19999);
+  EXPECT_EQ(loaded.tensor("module.layer49999.weight").item<float>(), 49999);
 }
 
 TEST(TorchFile, LoadPthListsWhatDoesNotFit) {

@@ -98,13 +98,19 @@ struct BurnMnist : nn::Module {
   }
 };
 
-TEST(Pretrained, BurnMnist) {
+void expect_right_of_burn(const char* file, const Expected& expected) {
   FACULA_REQUIRE_SHARED_DATA(archive, "models/models.tar.xz");
   FACULA_REQUIRE_SHARED_DATA(mnist, "mnist");
   const io::TempFolder folder;
   BurnMnist model;
-  model.load_pth(unpack(archive, "burn_mnist.pt", folder.path()));
-  expect_right(model, data::mnist(mnist, data::Part::test), {9915, 495}, {0.1307}, {0.3081});
+  model.load_pth(unpack(archive, file, folder.path()));
+  expect_right(model, data::mnist(mnist, data::Part::test), expected, {0.1307}, {0.3081});
+}
+
+TEST(Pretrained, BurnMnistInTorchFormat) { expect_right_of_burn("burn_mnist.pt", {9915, 495}); }
+
+TEST(Pretrained, BurnMnistInSafetensors) {
+  expect_right_of_burn("burn_mnist.safetensors", {9917, 494});
 }
 
 }  // namespace

@@ -70,6 +70,31 @@ Tensor seen(const Tensor& x) {
   return x;
 }
 
+TEST(Deferral, WhatAModuleKeepsIsComputedWhenForwardEnds) {
+  Tensor kept, input = images();
+  const Body body([&](const Body& b, const Tensor& x) {
+    kept = b.bn(x);
+    EXPECT_NE(deferral(kept), nullptr);
+    return x * 2;
+  });
+  float* elements = input.data_ptr<float>();
+  const Tensor expected = Body([](const Body& b, const Tensor& x) { return b.bn(x); })(input);
+  body(input);
+  EXPECT_EQ(deferral(kept), nullptr);
+  elements[0] += 1000;  // behind the library's back, as whoever refills a buffer does
+  expect_equal(kept, expected);
+}
+
+TEST(Deferral, WhatAModuleKeepsIsComputedWhenForwardThrows) {
+  Tensor kept;
+  const Body body([&](const Body& b, const Tensor& x) -> Tensor {
+    kept = b.bn(x);
+    return x.reshape({3});
+  });
+  EXPECT_THROW(body(images()), ShapeError);
+  EXPECT_EQ(deferral(kept), nullptr);
+}
+
 TEST(Deferral, NormalizationWaitsInModulesOnly) {
   bool waits = false;
   const Body body([&](const Body& b, const Tensor& x) {
@@ -162,6 +187,7 @@ TEST(Deferral, OnlyWhatNobodyHoldsIsFusedOnTheTape) {
   EXPECT_EQ(made_by([](auto& b, auto& x) { return relu(b.bn(x) + x); }), "BatchNormReluBackward0");
   EXPECT_EQ(made_by([](auto& b, auto& x) { return hardtanh(b.bn(x), 0, 6); }),
             "BatchNormReluBackward0");
+  EXPECT_EQ(made_by([](auto& b, auto& x) { return relu6(b.bn(x)); }), "BatchNormReluBackward0");
   EXPECT_EQ(made_by([](auto& b, auto& x) { return hardtanh(b.bn(x), -1, 6); }),
             "HardtanhBackward0");
   EXPECT_EQ(made_by([](auto& b, auto& x) {

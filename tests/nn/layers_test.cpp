@@ -31,6 +31,15 @@ Moments moments(const Tensor& tensor) {
   return m;
 }
 
+TEST(Functional, HasTheNamesOfPyTorch) {
+  const Tensor x = ones({2, 3}), index = zeros({2}, kInt64);
+  EXPECT_EQ(functional::pad(x, {1, 1}).sizes(), IntList({2, 5}));
+  EXPECT_EQ(functional::one_hot(index, 4).sizes(), IntList({2, 4}));
+  EXPECT_EQ(functional::elu(x).sizes(), IntList({2, 3}));
+  EXPECT_EQ(functional::huber_loss(x, x).item(), 0);
+  EXPECT_EQ(functional::smooth_l1_loss(x, x + 2).item(), 1.5);
+}
+
 TEST(Layers, Shapes) {
   EXPECT_EQ(Linear({.in = 4, .out = 2})(randn({3, 5, 4})).sizes(), IntList({3, 5, 2}));
   EXPECT_EQ(
@@ -52,8 +61,8 @@ TEST(Layers, Shapes) {
 TEST(Layers, LinearWithoutBiasIsAMatrixProduct) {
   Linear fc({.in = 2, .out = 2, .bias = false});
   EXPECT_EQ(fc.parameters().size(), 1u);
-  fc.weight = tensor({1, 2, 3, 4}, {2, 2});
-  EXPECT_EQ(fc(tensor({1, 10}, {1, 2})).to_vector<double>(), (std::vector<double>{21, 43}));
+  fc.weight = tensor({1.0, 2, 3, 4}, {2, 2});
+  EXPECT_EQ(fc(tensor({1.0, 10}, {1, 2})).to_vector<double>(), (std::vector<double>{21, 43}));
 }
 
 TEST(Layers, DefaultInitialisationIsUniformWithinTheInverseRootOfTheFanIn) {
@@ -84,6 +93,8 @@ TEST(Layers, OptionErrorsNameLayerAndOption) {
   EXPECT_THROW(Conv2d({.in = 3, .out = 4}), ValueError);
   EXPECT_THROW(Conv2d({.in = 3, .out = 4, .kernel = 3, .groups = 2}), ValueError);
   EXPECT_THROW(Conv2d({.in = 3, .out = 4, .kernel = 3, .padding = -1}), ValueError);
+  EXPECT_THROW(MaxPool2d({.kernel = 2, .padding = 2}), ValueError);
+  EXPECT_THROW(AvgPool2d({.kernel = 3, .padding = 2}), ValueError);
   EXPECT_THROW(Dropout({.p = 1.5}), ValueError);
   EXPECT_THROW(GELU({.approximate = "best"}), ValueError);
   EXPECT_THROW(BatchNorm2d({.features = 3})(randn({2, 3})), ShapeError);
@@ -111,9 +122,24 @@ TEST(Layers, BatchNormUsesBatchThenRunningStatistics) {
 
 TEST(Layers, BatchNormWithoutMomentumAveragesAllBatches) {
   BatchNorm1d norm({.features = 1, .momentum = std::nullopt});
-  norm(tensor({1, 3}, {2, 1}));
-  norm(tensor({5, 7}, {2, 1}));
+  norm(tensor({1.0, 3}, {2, 1}));
+  norm(tensor({5.0, 7}, {2, 1}));
   EXPECT_NEAR(norm.running_mean.item(), 4, 1e-6);
+}
+
+/// The variance itself is averaged, as in PyTorch, not what the addition of eps leaves of it. Large
+/// results wait for their reader.
+TEST(Layers, BatchNormKeepsSmallVariances) {
+  for (const std::int64_t plane : {1, 40}) {
+    BatchNorm2d norm({.features = 3, .momentum = 1.0});
+    const Tensor scale = tensor({0, 1e-5, 1e-3}, {3, 1, 1}), shift = tensor({0.3, 0, 0}, {3, 1, 1});
+    const Tensor x = randn({20, 3, plane, plane}) * scale + shift;
+    norm(x);
+    const std::vector<double> expected = var(x.to(kFloat64), {0, 2, 3}).to_vector<double>();
+    const std::vector<double> running = norm.running_var.to_vector<double>();
+    EXPECT_LT(running[0], 1e-14);
+    for (const std::size_t c : {1, 2}) EXPECT_NEAR(running[c] / expected[c], 1, 1e-5) << c;
+  }
 }
 
 TEST(Layers, DropoutActsInTrainingOnly) {
@@ -224,7 +250,7 @@ TEST(Init, OrthogonalRowsOrColumns) {
 TEST(Utils, ClipsTheNormOfAllGradients) {
   const Tensor a = zeros({2}).requires_grad_(), b = zeros({1}).requires_grad_();
   const Tensor unused = zeros({3}).requires_grad_();
-  a.set_grad(tensor({3, 0}));
+  a.set_grad(tensor({3.0, 0}));
   b.set_grad(tensor({4.}, {1}));
   EXPECT_NEAR(utils::clip_grad_norm_({a, b, unused}, 1), 5, 1e-6);
   EXPECT_NEAR(a.grad()[0].item(), 3 / (5 + 1e-6), 1e-6);

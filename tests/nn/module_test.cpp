@@ -2,13 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <optional>
+#include <sstream>
 #include <thread>
 
 #include <facula/autograd.h>
 #include <facula/error.h>
 #include <facula/nn/containers.h>
 #include <facula/nn/layers.h>
+#include <facula/nn/loss.h>
 
 namespace facula::nn {
 namespace {
@@ -51,10 +54,6 @@ std::string message_of(const auto& function) {
     return error.what();
   }
   return "nothing was thrown";
-}
-
-bool equal(const Tensor& a, const Tensor& b) {
-  return a.to_vector<double>() == b.to_vector<double>();
 }
 
 TEST(Module, ListsContentsUnderPyTorchNames) {
@@ -248,6 +247,45 @@ TEST(Module, Hooks) {
   EXPECT_EQ(calls, 2);
 }
 
+TEST(Module, LossesHaveHooksAndPaths) {
+  struct Net : Module {
+    CrossEntropyLoss loss{*this, "loss"};
+    Tensor forward(const Tensor& x) const override { return loss(x, zeros({3}, kInt64)); }
+  } net;
+  int calls = 0;
+  net.loss.register_forward_pre_hook([&](const Module&, const Tensor& input) {
+    ++calls;
+    return input * 0;
+  });
+  net.loss.register_forward_hook([&](const Module& module, const Tensor&, const Tensor& out) {
+    EXPECT_EQ(&module, &net.loss);
+    ++calls;
+    return out * 2;
+  });
+  EXPECT_NEAR(net(randn({3, 4})).item<double>(), 2 * std::log(4.0), 1e-6);
+  EXPECT_EQ(calls, 2);
+  EXPECT_NE(message_of<ShapeError>([&] {
+              net(randn({2, 4}));
+            }).find("in module loss"),
+            std::string::npos);
+}
+
+TEST(Module, PrintsItsTree) {
+  Sequential net(Linear({.in = 3, .out = 2}),
+                 Sequential(ReLU(), Linear({.in = 2, .out = 1, .bias = false})));
+  const char* expected = R"(Sequential(
+  (0): Linear(weight: [2, 3], bias: [2])
+  (1): Sequential(
+    (0): ReLU()
+    (1): Linear(weight: [1, 2])
+  )
+))";
+  EXPECT_EQ(net.str(), expected);
+  std::ostringstream stream;
+  stream << net;
+  EXPECT_EQ(stream.str(), expected);
+}
+
 TEST(Module, ApplyVisitsChildrenFirst) {
   Model model;
   std::string order;
@@ -358,6 +396,17 @@ TEST(Module, ConcurrentCopiesAreComplete) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(counts, std::vector<std::size_t>(4, 400));
+}
+
+TEST(Containers, IndexErrorsNameTheList) {
+  const Sequential alone{ReLU(), ReLU()};
+  EXPECT_EQ(message_of<IndexError>([&] { (void)alone[5]; }),
+            "Sequential: index 5 is out of range for 2 modules");
+  struct Net : Module {
+    ModuleList blocks{*this, "blocks"};
+  } net;
+  EXPECT_EQ(message_of<IndexError>([&] { (void)net.blocks[0]; }),
+            "ModuleList \"blocks\": index 0 is out of range for 0 modules");
 }
 
 TEST(Containers, Lists) {

@@ -1,6 +1,10 @@
+#include <facula/ops.h>
+
 #include <gtest/gtest.h>
 
 #include <facula/tensor.h>
+
+#include "tests/support/expect.h"
 
 namespace facula {
 namespace {
@@ -10,6 +14,25 @@ using Values = std::vector<std::int64_t>;
 Tensor counted() { return arange(24).reshape({2, 3, 4}); }
 
 Values values(const Tensor& t) { return t.to_vector<std::int64_t>(); }
+
+TEST(ErrorMessages, NameTheOpAndItsOperands) {
+  const Tensor x = ones({2, 3}), far = tensor({7}, {1}, kInt64);
+  const Tensor grid = tensor({7}, {1, 1}, kInt64);
+  EXPECT_ERROR(IndexError, "\n  in index_select(float32 [2, 3], int64 [1])",
+               x.index_select(1, far));
+  EXPECT_ERROR(IndexError, "\n  in gather(float32 [2, 3], int64 [1, 1])", x.gather(1, grid));
+  EXPECT_ERROR(IndexError, "in scatter_add(float32 [2, 3], int64 [1, 1], float32 [1, 1])",
+               x.scatter_add(1, grid, ones({1, 1})));
+  EXPECT_ERROR(ValueError, "\n  in conv2d(undefined, float32 [4, 3, 1, 1]",
+               conv2d(Tensor(), ones({4, 3, 1, 1})));
+  EXPECT_ERROR(DTypeError, "std: not for int64", ones({3}, kInt64).std());
+  try {
+    mm(ones({2, 3}), ones({2, 3}));
+    FAIL() << "nothing was thrown";
+  } catch (const ShapeError& error) {  // says everything itself
+    EXPECT_EQ(std::string(error.what()).find("\n  in"), std::string::npos) << error.what();
+  }
+}
 
 TEST(Indexing, IntegersTakeEntries) {
   EXPECT_EQ(values(counted()[1][2]), (Values{20, 21, 22, 23}));
@@ -49,6 +72,18 @@ TEST(Indexing, PutWritesAndBroadcasts) {
   x.index_put_({1, 0}, tensor(5));
   EXPECT_EQ(values(x), (Values{0, 1, 2, 5, 1, 2}));
   EXPECT_GT(x.version(), version);
+}
+
+TEST(Indexing, AssigningToAnIndexWrites) {
+  Tensor x = zeros({2, 3}, kInt64);
+  const Tensor same = x, row = tensor({1, 2, 3}, {-1}, kInt64);
+  x[0] = row;
+  x[1] = row[2];  // a temporary, broadcast
+  x.index({Slice(), 1}) = 7;
+  EXPECT_EQ(values(same), (Values{1, 7, 3, 3, 7, 3}));
+  x = row;  // a variable changes what it stands for
+  EXPECT_EQ(values(same), (Values{1, 7, 3, 3, 7, 3}));
+  EXPECT_THROW(same[0] = zeros({4}), ShapeError);
 }
 
 TEST(Indexing, GradientsReachTheIndexedPart) {

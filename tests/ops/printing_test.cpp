@@ -14,7 +14,7 @@ const double kInfinity = std::numeric_limits<double>::infinity();
 const double kNaN = std::nan("");
 
 TEST(Printing, FloatsShareOneStyle) {
-  EXPECT_EQ(tensor({1, 2, 3}).str(), "tensor([1., 2., 3.])");
+  EXPECT_EQ(tensor({1.0, 2, 3}).str(), "tensor([1., 2., 3.])");
   EXPECT_EQ(tensor({1.5, -2.25, kNaN, kInfinity}).str(),
             "tensor([ 1.5000, -2.2500,     nan,     inf])");
   EXPECT_EQ(tensor({1e-6, 1}).str(), "tensor([1.0000e-06, 1.0000e+00])");

@@ -42,11 +42,11 @@ def all_but_channels(x):
 
 def batch_norm_train(x, weight=None, bias=None, eps=1e-5):
     dims = all_but_channels(x)
-    mean = x.mean(dims)
-    invstd = (x.var(dims, unbiased=False) + eps).rsqrt()
+    mean, variance = x.mean(dims), x.var(dims, unbiased=False)
+    invstd = (variance + eps).rsqrt()
     y = (x - per_channel(mean, x)) * per_channel(invstd, x)
     y = y if weight is None else y * per_channel(weight, x)
-    return (y if bias is None else y + per_channel(bias, x)), mean, invstd
+    return (y if bias is None else y + per_channel(bias, x)), mean, invstd, variance
 
 
 def batch_norm(x, mean, variance, weight=None, bias=None, training=False, momentum=0.1, eps=1e-5):
@@ -81,7 +81,7 @@ def batch_norm_apply(x, mean, invstd, weight=None, bias=None, residual=None, rel
 
 
 def batch_norm_relu(x, weight=None, bias=None, residual=None, eps=1e-5, cap=None):
-    y, mean, invstd = batch_norm_train(x, weight, bias, eps)
+    y, mean, invstd, _ = batch_norm_train(x, weight, bias, eps)
     return add_and_rectify(y, residual, cap), mean, invstd
 
 
@@ -102,6 +102,13 @@ def conv2d_fused(x, weight, bias, scale, shift, residual, relu, stride=(1,), pad
     y = F.conv2d(x, weight, bias, stride, padding, dilation, groups)
     y = y if scale is None else channel_affine(y, scale, shift)
     return add_and_rectify(y, residual, cap) if relu else y
+
+
+def linear_fused(x, weight, bias, activation, cap=None):
+    y = F.linear(x, weight, bias)
+    if activation == 'relu':
+        return add_and_rectify(y, None, cap)
+    return F.gelu(y, approximate={'gelu': 'none', 'gelu_tanh': 'tanh'}[activation])
 
 
 def max_pool2d_with_indices(x, *arguments):
@@ -174,6 +181,13 @@ def silu_backward(grad, x):
 
 
 CALLS = {
+    'add_alpha': lambda x, other, alpha: torch.add(x, other, alpha=alpha),
+    'allclose': lambda x, *arguments: torch.tensor(torch.allclose(x, *arguments)),
+    'clamp_tensor': lambda x, low=None, high=None: torch.clamp(x, low, high),
+    'equal': lambda x, other: torch.tensor(torch.equal(x, other)),
+    'max_all': torch.max,
+    'min_all': torch.min,
+    'sub_alpha': lambda x, other, alpha: torch.sub(x, other, alpha=alpha),
     'adaptive_avg_pool2d': lambda x, size: F.adaptive_avg_pool2d(x, (size * 2)[:2]),
     'addcdiv': lambda x, a, b, value=1.0: torch.addcdiv(x, a, b, value=value),
     'addcmul': lambda x, a, b, value=1.0: torch.addcmul(x, a, b, value=value),
@@ -205,6 +219,7 @@ CALLS = {
     'gelu': lambda x, approximate='none': F.gelu(x, approximate=approximate),
     'hardsigmoid_backward': lambda grad, x: grad * ((x > -3) & (x < 3)) / 6,
     'l1_loss': lambda x, target, reduction='mean': F.l1_loss(x, target, reduction=reduction),
+    'linear_fused': linear_fused,
     'max_pool2d_backward': max_pool2d_backward,
     'max_pool2d_with_indices': max_pool2d_with_indices,
     'mse_loss': lambda x, target, reduction='mean': F.mse_loss(x, target, reduction=reduction),

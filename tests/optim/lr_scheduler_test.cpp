@@ -133,6 +133,123 @@ TEST_F(Schedules, PlateauTreatsNaNAsNoImprovement) {
   EXPECT_NEAR(optimizer.lr(), 0.01, 1e-12);
 }
 
+// Expected rates: PyTorch 1.13.1, both schedules stepped one after the other.
+TEST_F(Schedules, TwoActTogether) {
+  const double expected[] = {0.025,   0.039375, 0.050625,  0.05923125,
+                             0.06561, 0.059049, 0.0531441, 0.04782969};
+  LinearLR warm_up(optimizer, {.start_factor = 0.25, .total_iters = 4});
+  ExponentialLR decay(optimizer, {.gamma = 0.9});
+  for (const double rate : expected) {
+    EXPECT_NEAR(optimizer.lr(), rate, 1e-10);
+    warm_up.step();
+    decay.step();
+  }
+}
+
+TEST_F(Schedules, ACosineIsScaledFromItsLeastRate) {
+  const double expected[] = {0.1,    0.08681980515, 0.0275, 0.01512563133, 0.01,   0.02318019485,
+                             0.0275, 0.03987436867, 0.045,  0.03987436867, 0.0275, 0.01512563133};
+  CosineAnnealingLR cosine(optimizer, {.T_max = 4, .eta_min = 0.01});
+  MultiStepLR steps(optimizer, {.milestones = {2, 6}, .gamma = 0.5});
+  for (const double rate : expected) {
+    EXPECT_NEAR(optimizer.lr(), rate, 1e-10);
+    cosine.step();
+    steps.step();
+  }
+  optimizer.set_lr(0, 0.001);  // below the least rate: scaled as a whole, so it never gets negative
+  for (int t = 0; t < 20; ++t) {
+    cosine.step();
+    EXPECT_GE(optimizer.lr(), 0);
+  }
+}
+
+TEST_F(Schedules, GoOnFromARateThatWasSet) {
+  StepLR schedule(optimizer, {.step_size = 3, .gamma = 0.5});
+  schedule.step();
+  optimizer.set_lr(0, 0.02);
+  const double expected[] = {0.02, 0.01, 0.01, 0.01, 0.005};
+  for (const double rate : expected) {
+    schedule.step();
+    EXPECT_NEAR(optimizer.lr(), rate, 1e-15);
+  }
+  LambdaLR from_zero(optimizer, [](std::int64_t t) { return 0.25 * double(t); });
+  EXPECT_EQ(optimizer.lr(), 0);
+  from_zero.step();
+  EXPECT_NEAR(optimizer.lr(), 0.025, 1e-15);
+  OneCycleLR cycle(optimizer, {.max_lr = {1}, .total_steps = 12});  // has a rate of its own
+  EXPECT_NEAR(optimizer.lr(), 0.04, 1e-15);
+}
+
+TEST_F(Schedules, APlateauCountsBesideASchedule) {
+  StepLR schedule(optimizer, {.step_size = 1000});
+  ReduceLROnPlateau plateau(optimizer, {.mode = "max", .factor = 0.5, .patience = 0});
+  plateau.step(1);
+  for (const double rate : {0.05, 0.025, 0.0125}) {
+    schedule.step();
+    plateau.step(0);
+    EXPECT_EQ(optimizer.lr(), rate);
+  }
+  SequentialLR sequence(optimizer, {.milestones = {2}},
+                        LinearLR(optimizer, {.start_factor = 0.5, .total_iters = 2}),
+                        ExponentialLR(optimizer, {.gamma = 0.9}));
+  EXPECT_EQ(optimizer.lr(), 0.05);
+  plateau.step(0);
+  for (const double rate : {0.0375, 0.05, 0.045}) {
+    sequence.step();
+    EXPECT_NEAR(optimizer.lr(), rate, 1e-15);
+  }
+}
+
+TEST_F(Schedules, AreExactAlone) {
+  CosineAnnealingLR schedule(optimizer, {.T_max = 50, .eta_min = 0.003});
+  for (int t = 1; t <= 200; ++t) {
+    schedule.step();
+    EXPECT_EQ(optimizer.lr(), 0.003 + (0.1 - 0.003) * (1 + std::cos(M_PI * t / 50)) / 2) << t;
+  }
+}
+
+TEST_F(Schedules, AreRestoredWithTheRatesAsTheyWere) {
+  StepLR step(optimizer, {.step_size = 3, .gamma = 0.3});
+  LinearLR linear(optimizer, {.total_iters = 9});
+  const auto advance = [](LRScheduler& first, LRScheduler& second) {
+    first.step();
+    second.step();
+  };
+  for (int t = 0; t < 4; ++t) advance(step, linear);
+  for (const bool optimizer_first : {true, false}) {
+    SGD resumed({zeros({1}).requires_grad_()}, {.lr = 0.7});
+    StepLR resumed_step(resumed, {.step_size = 3, .gamma = 0.3});
+    LinearLR resumed_linear(resumed, {.total_iters = 9});
+    if (optimizer_first) resumed.load_state_dict(optimizer.state_dict());
+    resumed_linear.load_state_dict(linear.state_dict());
+    resumed_step.load_state_dict(step.state_dict());
+    if (!optimizer_first) resumed.load_state_dict(optimizer.state_dict());
+    EXPECT_EQ(resumed.lr(), optimizer.lr());
+    SGD uninterrupted({zeros({1}).requires_grad_()}, {.lr = 0.1});
+    StepLR its_step(uninterrupted, {.step_size = 3, .gamma = 0.3});
+    LinearLR its_linear(uninterrupted, {.total_iters = 9});
+    for (int t = 0; t < 4; ++t) advance(its_step, its_linear);
+    for (int t = 0; t < 8; ++t) {
+      advance(resumed_step, resumed_linear);
+      advance(its_step, its_linear);
+      EXPECT_EQ(resumed.lr(), uninterrupted.lr()) << "optimizer first: " << optimizer_first;
+    }
+  }
+}
+
+TEST_F(Schedules, AStateWithoutRatesHasTheFormulas) {
+  StateDict old;
+  old.set("last_epoch", std::int64_t{7});
+  old.set("base_lrs.0", 0.4);
+  StepLR schedule(optimizer, {.step_size = 3, .gamma = 0.5});
+  schedule.load_state_dict(old);
+  EXPECT_EQ(optimizer.lr(), 0.1);
+  schedule.set(9);
+  EXPECT_EQ(optimizer.lr(), 0.05);
+  old.set("last_epoch", std::int64_t{-1});
+  EXPECT_THROW(schedule.load_state_dict(old), ValueError);
+}
+
 TEST(ScheduleGroups, KeepTheirOwnRates) {
   SGD optimizer(
       {{{zeros({1}).requires_grad_()}, {.lr = 0.1}}, {{zeros({1}).requires_grad_()}, {.lr = 0.2}}});
@@ -156,6 +273,9 @@ TEST_F(Schedules, OptionErrors) {
   EXPECT_THROW(ReduceLROnPlateau(optimizer, {.mode = "middle"}), ValueError);
   EXPECT_THROW(SequentialLR(optimizer, {.milestones = {3}}, LinearLR(optimizer)), ValueError);
   EXPECT_THROW(LambdaLR(optimizer, nullptr), ValueError);
+  SGD other({zeros({1}).requires_grad_()});
+  EXPECT_THROW(SequentialLR(optimizer, {.milestones = {3}}, LinearLR(optimizer), LinearLR(other)),
+               ValueError);
 }
 
 }  // namespace

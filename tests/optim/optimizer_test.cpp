@@ -8,6 +8,8 @@
 #include <facula/autograd.h>
 #include <facula/error.h>
 #include <facula/generator.h>
+#include <facula/nn/layers.h>
+#include <facula/ops.h>
 #include <facula/parallel.h>
 
 #include "runtime/mode.h"
@@ -205,6 +207,47 @@ TEST(Optimizer, ResumesExactly) {
   expect_exact_resume<AdamW>(AdamWOptions{.lr = 0.01});
 }
 
+template <class Optimizer, class Options>
+void expect_conversion(Options options, const char* state) {
+  nn::Linear model({.in = 2, .out = 1, .bias = false}), exact = nn::clone(model);
+  exact.to(kFloat64);
+  Optimizer optimizer(model.parameters(), options), reference(exact.parameters(), options);
+  for (int t = 1; t <= 4; ++t) {
+    if (t == 3) model.to(kFloat64);
+    model.weight.set_grad(tensor({0.1 * t, -0.2}, {1, 2}, model.weight.dtype()));
+    exact.weight.set_grad(tensor({0.1 * t, -0.2}, {1, 2}, kFloat64));
+    optimizer.step();
+    reference.step();
+  }
+  const std::vector<double> expected = exact.weight.to_vector<double>();
+  const std::vector<double> values = model.weight.to_vector<double>();
+  for (int i = 0; i < 2; ++i) EXPECT_NEAR(values[i], expected[i], 1e-6);
+  EXPECT_EQ(optimizer.state_dict().tensor(state).dtype(), kFloat64);
+}
+
+TEST(Optimizer, GoesOnInTheDtypeThatTheModelIsConvertedTo) {
+  expect_conversion<SGD>(SGDOptions{.lr = 0.1, .momentum = 0.9}, "state.0.momentum_buffer");
+  expect_conversion<Adam>(AdamOptions{.lr = 0.1, .amsgrad = true}, "state.0.exp_avg_sq");
+}
+
+TEST(Optimizer, OptionsMayChange) {
+  const Tensor p = ones({1}).requires_grad_(), q = ones({1}).requires_grad_();
+  SGD optimizer({{{p}, {.lr = 0.5}}, {{q}, {.lr = 0.5}}});
+  p.set_grad(ones({1}));
+  q.set_grad(ones({1}));
+  optimizer.set_options(1, {.lr = 0.25, .weight_decay = 1});
+  optimizer.step();
+  EXPECT_EQ(p.item(), 0.5);
+  EXPECT_EQ(q.item(), 0.5);  // 1 - 0.25 * (1 + 1)
+  EXPECT_THROW(optimizer.set_options(1, {.lr = -1}), ValueError);
+  EXPECT_EQ(optimizer.options(1).weight_decay, 1);
+  EXPECT_THROW(optimizer.set_options(2, {}), IndexError);
+  AdamW adam({p});
+  adam.set_options(0, AdamWOptions{.beta2 = 0.9});
+  EXPECT_EQ(adam.options().beta2, 0.9);
+  EXPECT_EQ(adam.options().weight_decay, 0.01);
+}
+
 TEST(Optimizer, StateHasPyTorchNames) {
   const Tensor p = ones({2}).requires_grad_(), q = ones({2}).requires_grad_();
   Adam optimizer({p, q});
@@ -242,7 +285,11 @@ TEST(Optimizer, ArgumentErrors) {
   EXPECT_THROW(SGD({zeros({2}, kInt64)}), DTypeError);
   EXPECT_THROW(SGD({p}, {.lr = -1}), ValueError);
   EXPECT_THROW(SGD({p}, {.lr = NAN}), ValueError);
+  EXPECT_THROW(SGD({p}, {.lr = INFINITY}), ValueError);
+  EXPECT_THROW(SGD({p}, {.dampening = NAN}), ValueError);
+  EXPECT_THROW(SGD({p}, {.weight_decay = INFINITY}), ValueError);
   EXPECT_THROW(SGD({p}, {.lr = 1, .nesterov = true}), ValueError);
+  EXPECT_THROW(Adam({p}, {.lr = INFINITY}), ValueError);
   EXPECT_THROW(Adam({p}, {.beta1 = 1}), ValueError);
   EXPECT_THROW(AdamW({p}, {.eps = -1}), ValueError);
   SGD optimizer({p});

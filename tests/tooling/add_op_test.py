@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Adding an op takes one new file: adds an elementwise op, a reduction and a composite to a copy of
-the sources, one file each, and builds what follows from them.
-
-The elementwise op is the worked example of CONTRIBUTING.md, the others stand in new_ops/.
+the sources, one file each, and builds what follows from them. They are the worked examples of
+CONTRIBUTING.md; its module is compiled as well.
 
 usage: add_op_test.py SOURCE_DIR CXX
        add_op_test.py --self-test SOURCE_DIR CXX    prove that an incomplete op file is rejected
@@ -19,19 +18,20 @@ HERE = pathlib.Path(__file__).parent
 ISA_FLAGS = {'baseline': [], 'avx2': ['-march=x86-64-v3'], 'avx512': ['-march=x86-64-v4']}
 
 
-def example_of(guide):
-    """The elementwise op that the guide shows: its path and text."""
-    path, text = re.search(r'`(src/ops/defs/\w+\.h)`.*?```cpp\n(.*?)```', guide, re.S).groups()
-    return path, text
+def examples_of(guide):
+    """The files that the guide shows: their names, quoted at the head of a paragraph that ends with a
+    colon, and the block of code that follows."""
+    paragraph = r'^`([\w/]+\.(?:h|cpp))`(?:[^\n]|\n(?!\n))*:\n\n```cpp\n(.*?)```'
+    return dict(re.findall(paragraph, guide, re.S | re.M))
 
 
 def new_files(source):
-    path, text = example_of((source / 'CONTRIBUTING.md').read_text())
-    return {
-        path: text,
-        'src/ops/defs/l1_norm.h': (HERE / 'new_ops/l1_norm.h').read_text(),
-        'src/ops/composite/tanhshrink.cpp': (HERE / 'new_ops/tanhshrink.cpp').read_text(),
-    }
+    """The op files, as the guide orders them: elementwise, reduction, composite; and the module."""
+    examples = examples_of((source / 'CONTRIBUTING.md').read_text())
+    ops = {path: text for path, text in examples.items() if path.startswith('src/ops/')}
+    if len(ops) != 3 or 'block.h' not in examples:
+        sys.exit(f'CONTRIBUTING.md shows {sorted(examples)}, expected three ops and block.h')
+    return ops, examples['block.h']
 
 
 class Tree:
@@ -81,12 +81,13 @@ class Tree:
                             *ISA_FLAGS[isa])
 
 
-def problems(tree):
+def problems(tree, module):
     tree.generate()
+    (tree.generated / 'block.h').write_text(module)
     units = [tree.generated / f'ops/define/{name}.cpp' for name in tree.names[:2]]
     units += [tree.root / f'src/ops/composite/{tree.names[2]}.cpp',
               tree.generated / 'ops/functions.cpp', tree.generated / 'ops/registration.cpp',
-              HERE / 'new_ops/use.cpp']
+              HERE / 'new_ops/use.cpp', HERE / 'new_ops/use_module.cpp']
     found = [complaint for unit in units if (complaint := tree.compile(unit, '-O0'))]
     for name, kind in zip(tree.names, ('elementwise', 'reduction')):
         found += [complaint for isa in ISA_FLAGS
@@ -100,7 +101,7 @@ def problems(tree):
 def main():
     arguments = [a for a in sys.argv[1:] if a != '--self-test']
     source, compiler = pathlib.Path(arguments[0]).resolve(), arguments[1]
-    files = new_files(source)
+    files, module = new_files(source)
     with tempfile.TemporaryDirectory() as folder:
         if '--self-test' in sys.argv:
             name, text = next(iter(files.items()))
@@ -110,7 +111,7 @@ def main():
             unit = tree.generated / f'ops/define/{tree.names[0]}.cpp'
             sys.exit(0 if tree.compile(unit, '-O0') else 'an op without autocast policy compiles')
         tree = Tree(source, pathlib.Path(folder), files, compiler)
-        found = problems(tree)
+        found = problems(tree, module)
         changed = tree.changed()
     print(f'{len(files)} ops added by {len(changed)} new files: {", ".join(changed)}')
     if len(changed) != len(files):

@@ -2,8 +2,8 @@
 """Installs the library and uses it as a stranger would, from a project of its own.
 
 Checked: the consumer project configures, builds and runs; the cost of compiling and linking it; the
-size of what was installed, stripped; that the package names no path of the build and no flag of
-ours. The run-time dependencies are listed with their sizes.
+size of what was installed, stripped; that it has the index of ops, that backtraces can name a
+program's functions; that the package names no path of the build and no flag of ours. The run-time dependencies are listed with their sizes.
 
 usage: package_test.py BUILD_DIR CONSUMER_DIR WORK_DIR CXX
        package_test.py --self-test     prove that the limits can be exceeded
@@ -64,6 +64,17 @@ def package_problems(prefix, machine_folders):
     return problems
 
 
+def contents_problems(prefix, program):
+    problems = []
+    if not (prefix / 'share/doc/facula/ops_index.md').exists():
+        problems.append('the index of ops is not installed')
+    symbols = subprocess.run(['nm', '-D', '--defined-only', program], check=True,
+                             capture_output=True, text=True).stdout
+    if ' T main' not in symbols:
+        problems.append('backtraces cannot name the functions of a program')
+    return problems
+
+
 def list_dependencies(library):
     listing = subprocess.run(['ldd', library], check=True, capture_output=True, text=True).stdout
     print('run-time dependencies:')
@@ -105,6 +116,7 @@ def main():
     run(project / 'hello')
 
     problems += size_problems(prefix)
+    problems += contents_problems(prefix, project / 'hello')
     problems += package_problems(prefix, [str(build), str(consumer.parents[2]), str(prefix)])
     list_dependencies(next(prefix.rglob('libfacula.so')))
     for problem in problems:

@@ -94,8 +94,8 @@ TEST_P(ResumeTest, SameBitsWhereverItEndedWithAnyThreads) {
 
 INSTANTIATE_TEST_SUITE_P(All, ResumeTest,
                          ::testing::Values(std::pair("sgd", "onecycle"),
-                                           std::pair("sgd", "plateau"), std::pair("adam", "none"),
-                                           std::pair("adam", "plateau"),
+                                           std::pair("sgd", "plateau"), std::pair("sgd", "both"),
+                                           std::pair("adam", "none"), std::pair("adam", "plateau"),
                                            std::pair("adamw", "onecycle")));
 
 TEST(Resume, SignalsEndWithACheckpointOfTheirStep) {

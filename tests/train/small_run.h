@@ -30,7 +30,7 @@ struct SmallNet : nn::Module {
 
 struct SmallRunOptions {
   std::string optimizer = "adam";  // or "sgd", "adamw"
-  std::string schedule = "none";   // or "onecycle", "plateau"
+  std::string schedule = "none";   // or "onecycle", "plateau", "both" (exponential and plateau)
   int threads = 1, workers = 0;
   std::int64_t samples = 88;  // 10 batches of 8 to train on, 8 samples to validate on
   std::int64_t epochs = 3;
@@ -97,7 +97,12 @@ class SmallRun {
           *optimizer_,
           optim::OneCycleLROptions{.max_lr = {0.05},
                                    .total_steps = options_.epochs * training_->size() + 1});
-    } else if (options_.schedule == "plateau") {
+    }
+    if (options_.schedule == "both") {
+      schedule_ = std::make_unique<optim::ExponentialLR>(*optimizer_,
+                                                         optim::ExponentialLROptions{.gamma = 0.9});
+    }
+    if (options_.schedule == "plateau" || options_.schedule == "both") {
       plateau_ = std::make_unique<optim::ReduceLROnPlateau>(
           *optimizer_, optim::ReduceLROnPlateauOptions{
                            .factor = 0.5, .patience = 0, .threshold = 10, .threshold_mode = "abs"});

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <csignal>
+#include <thread>
 
 #include <facula/autograd.h>
 #include <facula/error.h>
@@ -107,6 +109,29 @@ TEST(Trainer, EvaluatesInEvalMode) {
   EXPECT_EQ(evaluate(model, loader).loss, evaluate(model, loader).loss);  // no dropout
 }
 
+TEST(Trainer, TellsWhatTheLoaderTakes) {
+  using std::chrono::milliseconds;
+  const auto share = [](milliseconds loading, milliseconds computing) {
+    const data::DataLoader loader(
+        rows(16), {.batch_size = 4,
+                   .transform =
+                       [&](data::Sample& sample, data::Random&) {
+                         std::this_thread::sleep_for(loading);
+                         sample.image().to_float();
+                       },
+                   .num_workers = 0});
+    Classifier model;
+    optim::SGD optimizer(model.parameters(), {.lr = 1e-3});
+    Trainer trainer(model, optimizer, {.on_step = [&](const StepReport&) {
+                      std::this_thread::sleep_for(computing);
+                    }});
+    return trainer.fit(loader).loader_share;
+  };
+  // 16 samples and 4 steps: 160 of 200 ms, 16 of 416 ms.
+  EXPECT_NEAR(share(milliseconds(10), milliseconds(10)), 0.8, 0.15);
+  EXPECT_LT(share(milliseconds(1), milliseconds(100)), 0.3);
+}
+
 TEST(Trainer, StepsTheScheduler) {
   const data::DataLoader training = loader_of(rows(64));  // 4 steps
   for (const bool per_epoch : {false, true}) {
@@ -124,6 +149,34 @@ TEST(Trainer, StepsTheScheduler) {
     EXPECT_DOUBLE_EQ(rates[7], per_epoch ? 0.5 : 1.0 / 128);
     EXPECT_DOUBLE_EQ(result.epochs[1].lr, rates[7]);
   }
+}
+
+TEST(Trainer, SchedulerAndPlateauActTogether) {
+  Classifier model;
+  optim::SGD optimizer(model.parameters(), {.lr = 1});
+  optim::StepLR scheduler(optimizer, {.step_size = 1000});
+  optim::ReduceLROnPlateau plateau(
+      optimizer, {.patience = 0, .threshold = 1e9, .threshold_mode = "abs"});  // never good enough
+  Trainer trainer(model, optimizer, {.epochs = 3, .scheduler = &scheduler, .plateau = &plateau});
+  const Result result = trainer.fit(loader_of(rows(64)));
+  EXPECT_DOUBLE_EQ(result.epochs[0].lr, 1);
+  EXPECT_DOUBLE_EQ(result.epochs[1].lr, 1);  // the first epoch beats infinity
+  EXPECT_DOUBLE_EQ(result.epochs[2].lr, 0.1);
+}
+
+TEST(Trainer, ClipsGradients) {
+  const auto change = [](double norm) {
+    Classifier model;
+    const Tensor before = model.output.weight.clone().detach();
+    optim::SGD optimizer(model.parameters(), {.lr = 1});
+    Trainer(model, optimizer, {.clip_grad_norm = norm}).fit(loader_of(rows(16)));
+    return (model.output.weight - before).abs().amax().item<double>();
+  };
+  EXPECT_GT(change(0), 1e-3);
+  EXPECT_LT(change(1e-5), 1.1e-5);
+  Classifier model;
+  optim::SGD optimizer(model.parameters(), {.lr = 1});
+  EXPECT_THROW(Trainer(model, optimizer, {.clip_grad_norm = -1}), ValueError);
 }
 
 TEST(Trainer, StopsAtALossThatIsNotFinite) {

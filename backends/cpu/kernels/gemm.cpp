@@ -157,6 +157,8 @@ void product(const ProductBlock<T>& p) {
 // A tile of dot products: 24 accumulators of 32 registers, or 8 of 16.
 constexpr int kDotRows = kVectorRegisters == 32 ? 6 : 4;
 constexpr int kDotColumns = kVectorRegisters == 32 ? 4 : 2;
+/// Few rows leave registers for more columns, without which the processor waits for sums.
+constexpr int dot_columns(int rows) { return rows <= 2 ? 2 * kDotColumns : kDotColumns; }
 
 /// Adds up the products of M rows of a and N rows of b.
 template <class T, int M, int N>
@@ -167,12 +169,12 @@ template <class T, int M, int N>
   std::int64_t k = 0;
   for (; k + X::kWidth <= count; k += X::kWidth) {
     typename X::Raw right[N];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int s = 0; s < N; ++s) right[s] = X::load(b[s] + k);
 #pragma GCC unroll 6
     for (int r = 0; r < M; ++r) {
       const typename X::Raw left = X::load(a[r] + k);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int s = 0; s < N; ++s) sums[r][s] = X::fma(left, right[s], sums[r][s]);
     }
   }
@@ -181,7 +183,7 @@ template <class T, int M, int N>
 #pragma GCC unroll 6
   for (int r = 0; r < M; ++r) {
     const typename X::Raw left = X::load(a[r] + k, rest);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int s = 0; s < N; ++s) {
       sums[r][s] = X::fma(left, X::load(b[s] + k, rest), sums[r][s]);
     }
@@ -198,7 +200,7 @@ void dot_tile(const DotBlock<T>& p, std::int64_t i, std::int64_t j) {
   typename X::Raw sums[M][N];
 #pragma GCC unroll 6
   for (int r = 0; r < M; ++r) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int s = 0; s < N; ++s) sums[r][s] = X::zero();
   }
   for (std::int64_t pair = 0; pair < p.batch; ++pair) {
@@ -209,7 +211,9 @@ void dot_tile(const DotBlock<T>& p, std::int64_t i, std::int64_t j) {
 #pragma GCC unroll 6
   for (int r = 0; r < M; ++r) {
     T totals[N];
-    sum_lanes<T, N>(sums[r], totals);
+    constexpr int kTogether = N < kDotColumns ? N : kDotColumns;
+#pragma GCC unroll 2
+    for (int s = 0; s < N; s += kTogether) sum_lanes<T, kTogether>(sums[r] + s, totals + s);
     T* to = p.c + (i + r) * p.c_stride + j;
     for (int s = 0; s < N; ++s) {
       const T total = p.column_bias ? totals[s] + p.column_bias[j + s] : totals[s];
@@ -220,15 +224,20 @@ void dot_tile(const DotBlock<T>& p, std::int64_t i, std::int64_t j) {
 
 template <class T, int M>
 void dot_rows(const DotBlock<T>& p, std::int64_t i) {
+  constexpr int kColumns = dot_columns(M);
   std::int64_t j = 0;
-  for (; j + kDotColumns <= p.n; j += kDotColumns) dot_tile<T, M, kDotColumns>(p, i, j);
+  for (; j + kColumns <= p.n; j += kColumns) dot_tile<T, M, kColumns>(p, i, j);
+  if constexpr (kColumns > kDotColumns) {
+    for (; j + kDotColumns <= p.n; j += kDotColumns) dot_tile<T, M, kDotColumns>(p, i, j);
+  }
   for (; j < p.n; ++j) dot_tile<T, M, 1>(p, i, j);
 }
 
 template <class T>
 void dots(const DotBlock<T>& p) {
   std::int64_t i = 0;
-  for (; i + kDotRows <= p.m; i += kDotRows) dot_rows<T, kDotRows>(p, i);
+  // Eight rows are better cut into 4 + 4 than into 6 + 2.
+  for (; i + kDotRows <= p.m && p.m - i != 8; i += kDotRows) dot_rows<T, kDotRows>(p, i);
   for (; i + 4 <= p.m; i += 4) dot_rows<T, 4>(p, i);
   for (; i + 2 <= p.m; i += 2) dot_rows<T, 2>(p, i);
   if (i < p.m) dot_rows<T, 1>(p, i);

@@ -158,6 +158,49 @@ struct Lanes {
 };
 #endif
 
+#if defined(__AVX512BW__)
+#define FACULA_WORD_SHUFFLES
+/// Five RGB pixels of one row, each made of pixels of a window of 32 bytes: shuffles across the
+/// whole vector bring two neighbours together, channel by channel.
+struct FivePixels {
+  static constexpr int kPixels = 5, kWindow = 32, kMaxPairs = 4;
+
+  /// For each of 3 * kPixels sums, which two bytes of the window are joined, 16 bits each, and
+  /// their weights.
+  struct Plan {
+    alignas(64) std::int32_t index[16] = {};
+    alignas(64) std::int32_t high[kMaxPairs][16] = {}, low[kMaxPairs][16] = {};
+  };
+
+  template <int pairs>
+  FACULA_SIMD void blend(const Plan& plan, const std::uint8_t* window, std::uint8_t* to) {
+    const Raw index = load(plan.index);
+    Sums sums;
+    for (int p = 0; p < pairs; ++p) {
+      const Raw bytes = shuffle(index, window + 6 * p);
+      sums.high = _mm512_add_epi32(sums.high, _mm512_madd_epi16(bytes, load(plan.high[p])));
+      sums.low = _mm512_add_epi32(sums.low, _mm512_madd_epi16(bytes, load(plan.low[p])));
+    }
+    const __mmask16 all = 0xffff;
+    const Raw positive = _mm512_maskz_max_epi32(all, sums.result(), Raw{});
+    store16(to, _mm512_maskz_cvtusepi32_epi8(all, positive));
+  }
+
+ private:
+  FACULA_SIMD Raw load(const void* p) {
+    Raw v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+  }
+  FACULA_SIMD Raw shuffle(Raw index, const std::uint8_t* window) {
+    const __mmask32 all = 0xffffffff;
+    __m256i bytes;
+    __builtin_memcpy(&bytes, window, sizeof bytes);
+    return _mm512_maskz_permutexvar_epi16(all, index, _mm512_maskz_cvtepu8_epi16(all, bytes));
+  }
+};
+#endif
+
 }  // namespace
 }  // namespace facula::cpu::FACULA_ISA
 

@@ -7,6 +7,7 @@ namespace {
 
 using data::BlendPixels;
 using data::kBlendGroup;
+using data::kBlendSlack;
 using data::kWeightBits;
 using data::WeightPair;
 
@@ -117,9 +118,11 @@ void blend_rows(const std::uint8_t* rows, std::int64_t stride, const WeightPair*
 }
 
 #ifdef FACULA_BYTE_SHUFFLES
-/// kBlendGroup pixels of each of Lanes::kRows rows at a time, a row in each 128-bit lane. Shuffles
+/// kGroup pixels of each of Lanes::kRows rows at a time, a row in each 128-bit lane. Shuffles
 /// bring two neighbours together, channel by channel, and multiply-add joins them.
 void blend_rgb(const BlendPixels& b) {
+  constexpr int kGroup = 4;
+  static_assert(kGroup <= kBlendGroup);
   const Raw pair0 =
       Lanes::repeat(_mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1));
   const Raw pair1 =
@@ -135,19 +138,19 @@ void blend_rgb(const BlendPixels& b) {
       from[r] = b.source + row * b.source_stride;
       to[r] = b.destination + row * b.destination_stride;
     }
-    for (std::int64_t x = 0; x < b.width; x += kBlendGroup) {
-      Sums sums[kBlendGroup];
+    for (std::int64_t x = 0; x < b.width; x += kGroup) {
+      Sums sums[kGroup];
       const WeightPair* weights = b.weights + x * b.pairs;
       std::int64_t p = 0;
       for (; p + 2 <= b.pairs; p += 2) {
-        for (int k = 0; k < kBlendGroup; ++k) {
+        for (int k = 0; k < kGroup; ++k) {
           const Raw pixels = Lanes::load(from, 3 * (b.first[x + k] + 2 * p));
           sums[k].add(Lanes::shuffle(pixels, pair0), weights[k * b.pairs + p]);
           sums[k].add(Lanes::shuffle(pixels, pair1), weights[k * b.pairs + p + 1]);
         }
       }
       if (p < b.pairs) {
-        for (int k = 0; k < kBlendGroup; ++k) {
+        for (int k = 0; k < kGroup; ++k) {
           const Raw pixels = Lanes::load(from, 3 * (b.first[x + k] + 2 * p));
           sums[k].add(Lanes::shuffle(pixels, pair0), weights[k * b.pairs + p]);
         }
@@ -155,6 +158,44 @@ void blend_rgb(const BlendPixels& b) {
       Lanes::store(to, 3 * x, Lanes::shuffle(to_bytes(sums), dense));
     }
   }
+}
+#endif
+
+#ifdef FACULA_WORD_SHUFFLES
+static_assert(FivePixels::kPixels <= kBlendGroup && FivePixels::kWindow <= kBlendSlack);
+
+template <int pairs>
+void blend_windows(const BlendPixels& b) {
+  for (std::int64_t x = 0; x < b.width; x += FivePixels::kPixels) {
+    FivePixels::Plan plan;
+    for (int i = 0; i < 3 * FivePixels::kPixels; ++i) {
+      const std::int64_t pixel = x + i / 3;
+      const std::int32_t at = 3 * (b.first[pixel] - b.first[x]) + i % 3;
+      plan.index[i] = at | (at + 3) << 16;
+      for (int p = 0; p < pairs; ++p) {
+        const WeightPair& weights = b.weights[pixel * pairs + p];
+        __builtin_memcpy(&plan.high[p][i], weights.high, sizeof(std::int32_t));
+        __builtin_memcpy(&plan.low[p][i], weights.low, sizeof(std::int32_t));
+      }
+    }
+    const std::uint8_t* from = b.source + 3 * std::int64_t{b.first[x]};
+    std::uint8_t* to = b.destination + 3 * x;
+    for (std::int64_t y = 0; y < b.height; ++y) {
+      FivePixels::blend<pairs>(plan, from + y * b.source_stride, to + y * b.destination_stride);
+    }
+  }
+}
+
+/// Whether what any five pixels are made of lies close enough together.
+bool fits_windows(const BlendPixels& b) {
+  bool fits = b.pairs <= FivePixels::kMaxPairs;
+  for (std::int64_t x = 0; x < b.width && fits; x += FivePixels::kPixels) {
+    for (int i = 1; i < FivePixels::kPixels; ++i) {
+      const std::int32_t across = b.first[x + i] - b.first[x];
+      fits = fits && across >= 0 && 3 * (across + 2) <= FivePixels::kWindow;
+    }
+  }
+  return fits;
 }
 #endif
 
@@ -187,6 +228,11 @@ void blend_plain(const BlendPixels& b) {
 }
 
 void blend_pixels(const BlendPixels& blend) {
+#ifdef FACULA_WORD_SHUFFLES
+  constexpr decltype(&blend_rgb) kByPairs[] = {blend_windows<1>, blend_windows<2>, blend_windows<3>,
+                                               blend_windows<4>};
+  if (blend.channels == 3 && fits_windows(blend)) return kByPairs[blend.pairs - 1](blend);
+#endif
 #ifdef FACULA_BYTE_SHUFFLES
   blend.channels == 3 ? blend_rgb(blend) : blend_plain<1>(blend);
 #else

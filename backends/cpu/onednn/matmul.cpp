@@ -75,17 +75,18 @@ void run(const KernelArgs& args) {
     const auto* left = reinterpret_cast<const float*>(p.left.data) + b * p.left.batch_stride;
     const auto* right = reinterpret_cast<const float*>(p.right.data) + b * p.right.batch_stride;
     const auto* bias = reinterpret_cast<const float*>(p.bias);
-    multiply(p, cut.by_rows ? length : p.m, cut.by_rows ? p.n : length,
-             left + i * p.left.row_stride, right + j * p.right.column_stride,
-             bias ? bias + j : nullptr,
-             reinterpret_cast<float*>(p.out) + b * p.m * p.n + i * p.n + j);
+    const std::int64_t m = cut.by_rows ? length : p.m, n = cut.by_rows ? p.n : length;
+    float* out = reinterpret_cast<float*>(p.out) + b * p.m * p.n + i * p.n + j;
+    multiply(p, m, n, left + i * p.left.row_stride, right + j * p.right.column_stride,
+             bias ? bias + j : nullptr, out);
+    p.activation.apply(out, m, n, p.n);
   });
 }
 
 }  // namespace
 
 void register_onednn_matmul() {
-  for (OpId op : {OpId::mm, OpId::bmm, OpId::linear}) add(op, {"oneDNN matmul", refuse, run});
+  for (OpId op : kProducts) add(op, {"oneDNN matmul", refuse, run});
 }
 
 }  // namespace facula::cpu

@@ -211,9 +211,11 @@ struct Residual {
   Tensor tensor;
 };
 
-/// Mean and 1/sqrt(variance + eps) of every channel of x, which is dense.
+/// Mean, 1/sqrt(variance + eps) and, unless undefined, biased variance of every channel of x, which
+/// is dense. The variance cannot be had from 1/sqrt(variance + eps), where eps drowns small ones.
 template <class T>
-void compute_stats(const Tensor& x, double eps, const Tensor& means, const Tensor& inverses) {
+void compute_stats(const Tensor& x, double eps, const Tensor& means, const Tensor& inverses,
+                   const Tensor& variances) {
   if (x.numel() == 0) return;
   const Layout layout(x);
   const Tensor wide = new_tensor({2, layout.channels}, kFloat64, kCPU);
@@ -221,9 +223,10 @@ void compute_stats(const Tensor& x, double eps, const Tensor& means, const Tenso
   double* deviation = mean + layout.channels;
   statistics(layout, data<T>(x), mean, deviation);
   for (std::int64_t c = 0; c < layout.channels; ++c) {
+    const double variance = deviation[c] / static_cast<double>(layout.rows);
     data<T>(means)[c] = static_cast<T>(mean[c]);
-    data<T>(inverses)[c] =
-        static_cast<T>(1 / std::sqrt(deviation[c] / static_cast<double>(layout.rows) + eps));
+    data<T>(inverses)[c] = static_cast<T>(1 / std::sqrt(variance + eps));
+    if (variances.defined()) data<T>(variances)[c] = static_cast<T>(variance);
   }
 }
 
@@ -231,7 +234,8 @@ template <class T>
 void train(const KernelArgs& args, double eps, bool relu, std::optional<double> cap = {}) {
   const Tensor x = dense(args.in(0), channel_format(args.in(0)));
   if (x.numel() == 0) return;
-  compute_stats<T>(x, eps, args.out(1), args.out(2));
+  const Tensor variances = args.output_count > 3 ? args.out(3) : Tensor();
+  compute_stats<T>(x, eps, args.out(1), args.out(2), variances);
   const Normalization<T> normalization(args.out(1), args.out(2), per_channel(args, 1),
                                        per_channel(args, 2));
   const Residual<T> residual(args, 3, x);
@@ -386,7 +390,8 @@ struct Run {
   }
   static void batch_norm_stats(const KernelArgs& args) {
     compute_stats<T>(dense(args.in(0), channel_format(args.in(0))),
-                     args.attrs<ops::batch_norm_stats_attrs>().eps, args.out(0), args.out(1));
+                     args.attrs<ops::batch_norm_stats_attrs>().eps, args.out(0), args.out(1),
+                     args.out(2));
   }
   static void batch_norm_apply(const KernelArgs& args) {
     const Tensor x = dense(args.in(0), channel_format(args.in(0)));

@@ -18,6 +18,8 @@ constexpr std::int64_t kLargest = 2 << 20;
 constexpr std::int64_t kLargestOfRows = 256 << 20;
 /// Multiplications that are worth a slice of their own, about 2 microseconds.
 constexpr std::int64_t kSliceWork = 128 << 10;
+/// Elements that are worth a slice where the activation has a pass of its own.
+constexpr std::int64_t kActivatedElements = 16 << 10;
 /// Depth that is multiplied at once, so that the rows in use stay in the caches.
 constexpr std::int64_t kDepth = 512;
 constexpr std::int64_t kDepthOfDots = 1024;
@@ -61,12 +63,22 @@ class Tiles {
       const std::int64_t first = slice / cut.pieces * together;
       const std::int64_t length = std::min(cut.step, (cut.by_rows ? p_.m : p_.n) - begin);
       for (std::int64_t b = first; b < std::min(first + together, p_.batch); ++b) {
-        if (cut.by_rows) {
-          body(b, begin, length, 0, p_.n);
-        } else {
-          body(b, 0, p_.m, begin, length);
-        }
+        const std::int64_t i = cut.by_rows ? begin : 0, m = cut.by_rows ? length : p_.m;
+        const std::int64_t j = cut.by_rows ? 0 : begin, n = cut.by_rows ? p_.n : length;
+        body(b, i, m, j, n);
+        if (cut.by_rows) p_.activation.apply(out(b, i, j), m, n, p_.n);
       }
+    });
+    if (!cut.by_rows) activate_rows();
+  }
+
+  /// Where the product was cut into columns, which are too few for the loop of the activation.
+  void activate_rows() const {
+    if (!p_.activation.op()) return;
+    const std::int64_t together = std::max<std::int64_t>(1, kActivatedElements / p_.n);
+    base::parallel_for((p_.m + together - 1) / together, [&](std::int64_t slice) {
+      const std::int64_t i = slice * together;
+      p_.activation.apply(out(0, i, 0), std::min(together, p_.m - i), p_.n, p_.n);
     });
   }
 
@@ -145,7 +157,7 @@ Refusal refuse(const KernelArgs& args) {
       args.call.op.id == OpId::bmm ? std::max<std::int64_t>(1, a.sizes()[0]) : 1;
   const std::int64_t depth = std::max<std::int64_t>(1, a.sizes()[a.dim() - 1]);
   // Which of its dimensions lies dense decides whether the right matrix is read along its rows.
-  const bool linear = args.call.op.id == OpId::linear;
+  const bool linear = is_linear(args.call.op.id);
   const bool of_rows =
       b.strides()[b.dim() - (linear ? 1 : 2)] == 1 && a.strides()[a.dim() - 1] == 1;
   if (args.out().numel() * depth > batch * (of_rows ? kLargestOfRows : kLargest)) {
@@ -162,7 +174,7 @@ void run(const KernelArgs& args) {
 }  // namespace
 
 void register_matmul_tiles() {
-  for (OpId op : {OpId::mm, OpId::bmm, OpId::linear}) add(op, {"register tiles", refuse, run});
+  for (OpId op : kProducts) add(op, {"register tiles", refuse, run});
 }
 
 }  // namespace facula::cpu

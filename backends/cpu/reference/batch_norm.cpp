@@ -74,7 +74,9 @@ void add_and_rectify(const Channels& y, const KernelArgs& args, std::size_t resi
 
 struct Stats {
   Stats(const Channels& x, double eps)
-      : mean(zeros({x.channels}, kFloat64)), inverse(zeros({x.channels}, kFloat64)) {
+      : mean(zeros({x.channels}, kFloat64)),
+        inverse(zeros({x.channels}, kFloat64)),
+        variance(zeros({x.channels}, kFloat64)) {
     const auto n = static_cast<double>(x.count);
     for (std::int64_t c = 0; c < x.channels; ++c) {
       double sum = 0, squares = 0;
@@ -82,10 +84,11 @@ struct Stats {
       for (std::int64_t i = 0; i < x.count; ++i) squares += std::pow(x.at(c, i) - sum / n, 2);
       entry(mean, c) = sum / n;
       entry(inverse, c) = 1 / std::sqrt(squares / n + eps);
+      entry(variance, c) = squares / n;
     }
   }
 
-  Tensor mean, inverse;
+  Tensor mean, inverse, variance;
 };
 
 /// out(0) = (x - mean) * inverse * weight + bias, with `relu` min(max(... + residual, 0), cap).
@@ -108,6 +111,7 @@ void train(const KernelArgs& args, double eps, bool relu, std::optional<double> 
   apply(args, stats.mean, stats.inverse, 1, 2, 3, relu, cap);
   args.out(1).copy_(stats.mean);
   args.out(2).copy_(stats.inverse);
+  if (args.output_count > 3) args.out(3).copy_(stats.variance);
 }
 
 void backward(const KernelArgs& args, const Channels& grad, const PerChannel& mean,
@@ -180,6 +184,7 @@ void register_batch_norm_reference() {
                                                    args.attrs<ops::batch_norm_stats_attrs>().eps);
                                  args.out(0).copy_(stats.mean);
                                  args.out(1).copy_(stats.inverse);
+                                 args.out(2).copy_(stats.variance);
                                }});
   add(OpId::batch_norm_apply, {"reference", nullptr, [](const KernelArgs& args) {
                                  const auto& a = args.attrs<ops::batch_norm_apply_attrs>();

@@ -1,7 +1,9 @@
 // Matrix products as plain loops: in double for floating dtypes, exact modulo 2^64 for integers.
+#include "backends/cpu/matmul.h"
 #include "backends/cpu/registration.h"
 #include "base/thread_pool.h"
-#include "core/tensor_impl.h"
+#include "runtime/dispatch.h"
+#include "runtime/mode.h"
 
 namespace facula::cpu {
 namespace {
@@ -25,9 +27,17 @@ void multiply(const Tensor& a, const Tensor& b, const T* bias, bool transposed, 
   });
 }
 
+/// By the reference of its op, in place.
+void activate(const Activation& activation, Tensor values) {
+  if (!activation.op()) return;
+  const runtime::ModeGuard reference(runtime::kReference);
+  const Tensor* inputs[] = {&values};
+  runtime::run_into(Call{op(*activation.op()), inputs, 1, activation.attrs()}, {&values, 1});
+}
+
 template <class T>
 void run_as(const KernelArgs& args) {
-  const bool linear = args.call.op.id == OpId::linear;
+  const bool linear = is_linear(args.call.op.id);
   const Tensor a = args.in(0).to(dtype_of<T>).contiguous();
   const Tensor b = args.in(1).to(dtype_of<T>).contiguous();
   const Tensor bias = args.has(2) ? args.in(2).to(dtype_of<T>).contiguous() : Tensor();
@@ -40,6 +50,7 @@ void run_as(const KernelArgs& args) {
   const Tensor out = new_tensor(args.out().sizes(), dtype_of<T>, kCPU);
   multiply<T>(a, b, bias.defined() ? bias.impl()->typed<T>() : nullptr, linear, batch, m, n, k,
               out.impl()->typed<T>());
+  activate(Activation(args), out);
   args.out().copy_(out);
 }
 
@@ -50,7 +61,7 @@ void run(const KernelArgs& args) {
 }  // namespace
 
 void register_matmul_reference() {
-  for (OpId op : {OpId::mm, OpId::bmm, OpId::linear}) add(op, {"reference", nullptr, run});
+  for (OpId op : kProducts) add(op, {"reference", nullptr, run});
 }
 
 }  // namespace facula::cpu

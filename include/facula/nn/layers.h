@@ -229,6 +229,7 @@ class FACULA_API GELU : public Module {
   GELU(Parent& parent, const char* name, GELUOptions options = {})
       : GELU(std::move(options), Place(parent, name)) {}
   Tensor forward(const Tensor& input) const override;
+  Tensor consume(Tensor input) const override;
 
   GELUOptions options;
 };

@@ -10,9 +10,10 @@ namespace facula::nn {
 class FACULA_API Loss : public Module {
  public:
   virtual Tensor forward(const Tensor& input, const Tensor& target) const = 0;
+  /// Calls forward between the hooks, which see the input and the loss. Errors thrown inside name
+  /// this module's path.
   Tensor operator()(const Tensor& input, const Tensor& target) const {
-    const PathScope scope(*this);
-    return forward(input, target);
+    return call(input, [&](const Tensor& value) { return forward(value, target); });
   }
   const std::string& reduction() const { return reduction_; }
 

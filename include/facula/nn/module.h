@@ -33,6 +33,7 @@
 #include <concepts>
 #include <cstdint>
 #include <functional>
+#include <iosfwd>
 #include <string>
 #include <utility>
 #include <vector>
@@ -153,7 +154,7 @@ class FACULA_API Module : public Member {
   virtual ~Module();
 
   /// What the module computes. Modules of another signature define a function of their own instead
-  /// and may open a PathScope in it.
+  /// and call() what it computes, or open a PathScope.
   virtual Tensor forward(const Tensor& input) const;
   /// The same of an input that nobody needs afterwards, so that its memory may hold the result.
   virtual Tensor consume(Tensor input) const { return forward(input); }
@@ -178,6 +179,8 @@ class FACULA_API Module : public Member {
   std::string type_name() const;
   /// Number of elements of all parameters.
   std::int64_t parameter_count() const;
+  /// The tree of modules, a line for each, with the sizes of its own parameters and buffers.
+  std::string str() const;
 
   // --- Modes, placement ----------------------------------------------------------------------
   Module& train(bool on = true);
@@ -217,6 +220,8 @@ class FACULA_API Module : public Member {
   /// Adds the direct children. Containers override it.
   virtual void list_children(std::vector<Module*>& children) const;
   static void set_name(Module& module, std::string name) { module.name_ = std::move(name); }
+  /// What operator() does with `function` in the place of forward.
+  Tensor call(const Tensor& input, const std::function<Tensor(const Tensor&)>& function) const;
 
  private:
   friend class Member;
@@ -240,7 +245,8 @@ class FACULA_API Module : public Member {
   void check_complete() const;
   template <class Forward>
   Tensor run(const Forward& forward) const;
-  Tensor call_with_hooks(const Tensor& input) const;
+  template <class Forward>
+  Tensor call_with_hooks(const Tensor& input, const Forward& forward) const;
   template <class Convert>
   void convert_tensors(const Convert& convert);
   /// Puts other tensors in the place of parameters and buffers.
@@ -263,6 +269,8 @@ class FACULA_API PathScope {
  private:
   alignas(void*) unsigned char scope_[2 * sizeof(void*)];
 };
+
+FACULA_API std::ostream& operator<<(std::ostream& stream, const Module& module);
 
 /// Gives the module tensors of its own; what it shares within itself stays shared.
 FACULA_API void unshare(Module& module);

@@ -4,15 +4,18 @@
 //   optim::CosineAnnealingLR schedule(optimizer, {.T_max = epochs});
 //   for (...) { ...; optimizer.step(); schedule.step(); }
 //
-// A schedule sets the rates of all groups when it is made and at every step(). It computes them
-// from the rates the optimizer had when its first schedule was made and from the number of steps
-// alone, so a resumed run has the rates of an uninterrupted one, bit for bit. The optimizer must
-// outlive it.
+// A schedule alone sets the rates of all groups by its formula, from the rates the optimizer had
+// when its first schedule was made and from the number of steps. Where a rate is another than the
+// formula's, because a second schedule, ReduceLROnPlateau or set_lr() changed it, step() scales it
+// as the formula goes on, so that all of them act together, as PyTorch's chainable schedules do
+// (here LambdaLR and OneCycleLR as well). A resumed run has the rates of an uninterrupted one, bit
+// for bit. The optimizer must outlive its schedules.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <facula/optim/optimizer.h>
@@ -32,7 +35,7 @@ class FACULA_API LRScheduler {
   std::vector<double> get_last_lr() const;
 
   virtual StateDict state_dict() const;
-  /// Restores the position; the rates follow from it.
+  /// Restores the position and the rates of all groups.
   virtual void load_state_dict(const StateDict& state);
 
  protected:
@@ -43,14 +46,21 @@ class FACULA_API LRScheduler {
   Optimizer& optimizer() const { return *optimizer_; }
   std::size_t group_count() const { return base_lrs_.size(); }
   double base_lr(std::size_t group) const { return base_lrs_[group]; }
-  /// The rate of a group `t` steps after the start.
+  /// The formula: the rate of a group `t` steps after the start.
   virtual double rate(std::size_t group, std::int64_t t) const = 0;
-  /// Sets what the schedule controls, by default the rates.
-  virtual void apply(std::int64_t t);
+  /// What the formula scales distances from.
+  virtual double floor(std::int64_t) const { return 0; }
+  /// Sets what else the schedule controls.
+  virtual void adjust(std::int64_t) const {}
+  /// Begins with the formula's rates, whatever they are now.
+  void begin();
 
  private:
+  friend class SequentialLR;
+
   Optimizer* optimizer_;
   std::vector<double> base_lrs_;
+  std::vector<double> formula_;  // what the formula said last
   std::int64_t position_ = 0;
 };
 
@@ -112,6 +122,7 @@ class FACULA_API CosineAnnealingLR : public LRScheduler {
 
  protected:
   double rate(std::size_t group, std::int64_t t) const override;
+  double floor(std::int64_t) const override { return options_.eta_min; }
 
  private:
   CosineAnnealingLROptions options_;
@@ -161,15 +172,15 @@ struct OneCycleLROptions {
   bool three_phase = false;
 };
 /// From max_lr / div_factor up to max_lr and down to max_lr / div_factor / final_div_factor, with
-/// the momentum going the other way (Smith & Topin, 2018). Step it after every batch; stepping
-/// beyond total_steps throws ValueError.
+/// the momentum going the other way (Smith & Topin, 2018). It begins at max_lr / div_factor
+/// whatever the rate was. Step it after every batch; stepping beyond total_steps throws ValueError.
 class FACULA_API OneCycleLR : public LRScheduler {
  public:
   OneCycleLR(Optimizer& optimizer, OneCycleLROptions options);
 
  protected:
   double rate(std::size_t group, std::int64_t t) const override;
-  void apply(std::int64_t t) override;
+  void adjust(std::int64_t t) const override;
 
  private:
   struct Phase {
@@ -199,19 +210,23 @@ class FACULA_API SequentialLR : public LRScheduler {
   template <class... Schedules>
   SequentialLR(Optimizer& optimizer, SequentialLROptions options, Schedules... schedules)
       : LRScheduler(optimizer), milestones_(std::move(options.milestones)) {
-    (parts_.push_back([part = std::move(schedules)](std::int64_t t) mutable { part.set(t); }), ...);
+    (parts_.push_back([part = std::move(schedules)]() -> const LRScheduler& { return part; }), ...);
+    check_parts();
     begin();
   }
 
  protected:
   double rate(std::size_t group, std::int64_t t) const override;
-  void apply(std::int64_t t) override;
+  double floor(std::int64_t t) const override;
+  void adjust(std::int64_t t) const override;
 
  private:
-  void begin();
+  /// The schedule in force after `t` steps, and how many of them are its own.
+  std::pair<const LRScheduler*, std::int64_t> part(std::int64_t t) const;
+  void check_parts() const;
 
   std::vector<std::int64_t> milestones_;
-  std::vector<std::function<void(std::int64_t)>> parts_;
+  std::vector<std::function<const LRScheduler&()>> parts_;  // only their formulas are used
 };
 
 struct ReduceLROnPlateauOptions {
@@ -224,7 +239,8 @@ struct ReduceLROnPlateauOptions {
   double min_lr = 0;
   double eps = 1e-8;  ///< smaller changes are not made
 };
-/// Multiplies the rates by `factor` when a metric has not improved for more than `patience` epochs.
+/// Multiplies the rates by `factor` when a metric has not improved for more than `patience` epochs,
+/// alone or together with other schedules.
 class FACULA_API ReduceLROnPlateau {
  public:
   ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options = {});

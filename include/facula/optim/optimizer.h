@@ -9,7 +9,13 @@
 //
 //   optim::AdamW optimizer({{backbone, {.lr = 1e-5}}, {head, {.lr = 1e-3}}});
 //
-// A step reads and writes every parameter once, in one parallel pass; parameters without a gradient
+// Options may change between steps:
+//
+//   optim::AdamWOptions later{.lr = 1e-4, .weight_decay = 0};
+//   optimizer.set_options(1, later);
+//
+// After model.to(dtype), the next step goes on in the new dtype, its state converted along. A step
+// reads and writes every parameter once, in one parallel pass; parameters without a gradient
 // are left alone. Results do not depend on the number of threads.
 #pragma once
 
@@ -41,7 +47,7 @@ class FACULA_API Optimizer {
   std::vector<Tensor> parameters() const;
 
   double lr(std::size_t group = 0) const;
-  /// Throws ValueError for a negative or NaN rate.
+  /// Throws ValueError for a rate that is negative or not finite.
   void set_lr(std::size_t group, double lr);
   /// The momentum of SGD, the first beta of Adam.
   double momentum(std::size_t group = 0) const;
@@ -128,6 +134,8 @@ class FACULA_API SGD : public Optimizer {
   explicit SGD(const std::vector<ParamGroup<SGDOptions>>& groups);
   void add_param_group(const std::vector<Tensor>& params, SGDOptions options);
   const SGDOptions& options(std::size_t group = 0) const { return options_[checked(group)]; }
+  /// Replaces them, as those of a new optimizer are checked; momentum buffers stay.
+  void set_options(std::size_t group, SGDOptions options);
 
  protected:
   double& lr_of(std::size_t group) override { return options_[group].lr; }
@@ -157,6 +165,8 @@ class FACULA_API Adam : public Optimizer {
   explicit Adam(const std::vector<ParamGroup<AdamOptions>>& groups);
   void add_param_group(const std::vector<Tensor>& params, AdamOptions options);
   const AdamOptions& options(std::size_t group = 0) const { return options_[checked(group)]; }
+  /// Replaces them, as those of a new optimizer are checked; the moments stay.
+  void set_options(std::size_t group, AdamOptions options);
 
  protected:
   Adam(const char* name, bool decoupled) : Optimizer(name), decoupled_(decoupled) {}

@@ -3,14 +3,16 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <numeric>
 #include <optional>
 
 #include "base/check.h"
+#include "base/thread_pool.h"
 #include "io/archives/zip_records.h"
 #include "io/bounded.h"
+#include "io/crc32.h"
+#include "io/streamed_copy.h"
 
 namespace facula::io {
 namespace {
@@ -218,8 +220,27 @@ void check_member(const Header& header, const std::string& source) {
                  quote_name(header.name), header.size, header.packed, kRefuse);
 }
 
-uint32_t crc_of(uint32_t crc, Bytes bytes) {
-  return static_cast<uint32_t>(::crc32_z(crc, bytes.data(), bytes.size()));
+/// Copies with all threads; returns the checksum.
+uint32_t copy_and_sum(std::span<uint8_t> to, Bytes from) {
+  // Pieces stay in the cache between summing and copying, which goes past it.
+  constexpr size_t kSlice = 1 << 20, kPiece = 64 * 1024;
+  const size_t slices = (from.size() + kSlice - 1) / kSlice;
+  std::vector<uint32_t> sums(slices);
+  base::parallel_for(static_cast<int64_t>(slices), [&](int64_t index) {
+    const auto slice = static_cast<size_t>(index);
+    const size_t end = std::min(from.size(), (slice + 1) * kSlice);
+    for (size_t at = slice * kSlice; at < end; at += kPiece) {
+      const Bytes piece = from.subspan(at, std::min(kPiece, end - at));
+      sums[slice] = crc32(sums[slice], piece);
+      streamed_copy(to.data() + at, piece.data(), piece.size());
+    }
+  });
+  uint32_t sum = 0;
+  for (size_t i = 0; i < slices; ++i) {
+    const size_t size = std::min(kSlice, from.size() - i * kSlice);
+    sum = static_cast<uint32_t>(::crc32_combine(sum, sums[i], static_cast<z_off_t>(size)));
+  }
+  return sum;
 }
 
 /// zlib's decoder for data without header.
@@ -341,7 +362,7 @@ void ZipReader::check_crc(uint32_t crc, const ZipMember& member) const {
 Bytes ZipReader::view(const ZipMember& member) const {
   check<IoError>(!member.deflated, "{}: the zip member {} is deflated; pack the archive without",
                  source_, quote_name(member.name));
-  check_crc(crc_of(0, member.packed), member);
+  check_crc(crc32(0, member.packed), member);
   return member.packed;
 }
 
@@ -366,7 +387,7 @@ std::vector<uint8_t> ZipReader::read(const ZipMember& member, uint64_t max_bytes
     inflater.fill(std::span(content).subspan(used));
   }
   inflater.finish();
-  check_crc(crc_of(0, content), member);
+  check_crc(crc32(0, content), member);
   return content;
 }
 
@@ -374,22 +395,21 @@ void ZipReader::read_into(const ZipMember& member, std::span<uint8_t> destinatio
   check<IoError>(destination.size() == member.size,
                  "{}: the zip member {} holds {} bytes, expected {}; get the file again", source_,
                  quote_name(member.name), member.size, destination.size());
-  std::optional<Inflater> inflater;
-  if (member.deflated) inflater.emplace(member.packed, member, source_);
-  // In pieces that stay in the cache between copying and checking.
+  if (!member.deflated) {
+    check_crc(copy_and_sum(destination, member.packed), member);
+    return;
+  }
+  Inflater inflater(member.packed, member, source_);
+  // In pieces that stay in the cache between unpacking and summing.
   constexpr size_t kPiece = 256 * 1024;
   uint32_t crc = 0;
   for (size_t done = 0; done < destination.size();) {
     const auto piece = destination.subspan(done, std::min(kPiece, destination.size() - done));
-    if (inflater) {
-      inflater->fill(piece);
-    } else {
-      std::memcpy(piece.data(), member.packed.data() + done, piece.size());
-    }
-    crc = crc_of(crc, piece);
+    inflater.fill(piece);
+    crc = crc32(crc, piece);
     done += piece.size();
   }
-  if (inflater) inflater->finish();
+  inflater.finish();
   check_crc(crc, member);
 }
 

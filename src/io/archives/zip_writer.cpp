@@ -1,11 +1,10 @@
-#include <zlib.h>
-
 #include <algorithm>
 #include <concepts>
 
 #include "base/check.h"
 #include "io/archives/zip.h"
 #include "io/archives/zip_records.h"
+#include "io/crc32.h"
 
 namespace facula::io {
 namespace {
@@ -62,7 +61,7 @@ void ZipWriter::write(std::string_view bytes) {
 void ZipWriter::add(std::string_view name, std::span<const uint8_t> content) {
   check<ValueError>(name.size() <= 0xffff, "zip: a member's name has {} bytes; shorten it",
                     name.size());
-  const auto crc = static_cast<uint32_t>(::crc32_z(0, content.data(), content.size()));
+  const auto crc = crc32(0, content);
   members_.push_back({std::string(name), content.size(), offset_, crc});
   const std::string extra = local_extra(content.size(), offset_ + kZipLocalSize + name.size());
   Record header;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -70,6 +71,50 @@ bool within(int64_t start, int64_t size, int64_t limit) {
   return start >= 0 && size >= 1 && size <= limit && start <= limit - size;
 }
 
+/// The part of the stored image that shows `region`. Throws ValueError as decode_image does.
+ImageRegion checked_region(const ImageHeader& header, const ImageRegion& region,
+                           const std::string& name, int denominator) {
+  check_scale(header, denominator, name);
+  const auto scaled = [&](int64_t size) { return (size + denominator - 1) / denominator; };
+  check<ValueError>(within(region.top, region.height, scaled(header.height)) &&
+                        within(region.left, region.width, scaled(header.width)),
+                    "{}: the region of {}x{} pixels at row {}, column {} is not inside the image "
+                    "of {}x{}",
+                    name, region.height, region.width, region.top, region.left,
+                    scaled(header.height), scaled(header.width));
+  return stored_region(region, turn_of(header.orientation), scaled(header.stored_height()),
+                       scaled(header.stored_width()));
+}
+
+/// Decodes a region of the image as it is stored, to dense rows.
+void decode_stored(std::span<const uint8_t> file, const ImageHeader& header,
+                   const ImageRegion& stored, int denominator, uint8_t* destination,
+                   const std::string& name) {
+  if (header.format == ImageFormat::png) return decode_png(file, header, stored, destination, name);
+  const auto rows = read_jpeg_rows(file, header, stored, denominator, name);
+  const int64_t bytes = stored.width * header.channels;
+  for (int64_t y = 0; y < stored.height; ++y, destination += bytes)
+    std::memcpy(destination, rows->next(1).pixels, static_cast<size_t>(bytes));
+}
+
+/// Rows that have been decoded before.
+class DecodedRows final : public RowReader {
+ public:
+  DecodedRows(int64_t height, int64_t stride)
+      : pixels_(static_cast<size_t>(height * stride + kSlack)), stride_(stride) {}
+
+  uint8_t* pixels() { return pixels_.data(); }
+  PixelRows next(int64_t count) override {
+    const uint8_t* first = pixels_.data() + row_ * stride_;
+    row_ += count;
+    return {first, stride_};
+  }
+
+ private:
+  std::vector<uint8_t> pixels_;
+  int64_t stride_, row_ = 0;
+};
+
 }  // namespace
 
 std::optional<ImageFormat> image_format(std::span<const uint8_t> first_bytes) {
@@ -89,28 +134,24 @@ ImageHeader read_image_header(std::span<const uint8_t> file, const std::string& 
 void decode_image(std::span<const uint8_t> file, const ImageHeader& header,
                   const ImageRegion& region, uint8_t* destination, const std::string& name,
                   const DecodeOptions& options) {
-  const int64_t denominator = options.scale_denominator;
-  check_scale(header, options.scale_denominator, name);
-  const auto scaled = [&](int64_t size) { return (size + denominator - 1) / denominator; };
-  check<ValueError>(within(region.top, region.height, scaled(header.height)) &&
-                        within(region.left, region.width, scaled(header.width)),
-                    "{}: the region of {}x{} pixels at row {}, column {} is not inside the image "
-                    "of {}x{}",
-                    name, region.height, region.width, region.top, region.left,
-                    scaled(header.height), scaled(header.width));
-  const Turn turn = turn_of(header.orientation);
-  const ImageRegion stored =
-      stored_region(region, turn, scaled(header.stored_height()), scaled(header.stored_width()));
-  const auto decode = [&](uint8_t* pixels) {
-    if (header.format == ImageFormat::jpeg)
-      decode_jpeg(file, header, stored, options.scale_denominator, pixels, name);
-    else
-      decode_png(file, header, stored, pixels, name);
-  };
-  if (header.orientation == 1) return decode(destination);
+  const int denominator = options.scale_denominator;
+  const ImageRegion stored = checked_region(header, region, name, denominator);
+  if (header.orientation == 1)
+    return decode_stored(file, header, stored, denominator, destination, name);
   std::vector<uint8_t> pixels(static_cast<size_t>(stored.height * stored.width * header.channels));
-  decode(pixels.data());
-  copy_turned(pixels.data(), stored.height, stored.width, header.channels, turn, destination);
+  decode_stored(file, header, stored, denominator, pixels.data(), name);
+  copy_turned(pixels.data(), stored.height, stored.width, header.channels,
+              turn_of(header.orientation), destination);
+}
+
+std::unique_ptr<RowReader> decode_rows(std::span<const uint8_t> file, const ImageHeader& header,
+                                       const ImageRegion& region, const std::string& name) {
+  const ImageRegion stored = checked_region(header, region, name, 1);
+  if (header.format == ImageFormat::jpeg && header.orientation == 1)
+    return read_jpeg_rows(file, header, stored, 1, name);
+  auto rows = std::make_unique<DecodedRows>(region.height, region.width * header.channels);
+  decode_image(file, header, region, rows->pixels(), name);
+  return rows;
 }
 
 }  // namespace facula::io

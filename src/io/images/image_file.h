@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,6 +45,24 @@ struct DecodeOptions {
   int scale_denominator = 1;
 };
 
+/// Rows of pixels in memory, `stride` bytes apart.
+struct PixelRows {
+  const uint8_t* pixels = nullptr;
+  int64_t stride = 0;
+};
+
+/// Yields the rows of a part of an image from top to bottom, decoded when they are asked for.
+class RowReader {
+ public:
+  /// Bytes after the last row that may be read; what they are is unknown.
+  static constexpr int64_t kSlack = 32;
+
+  virtual ~RowReader() = default;
+  /// The next `count` rows, of which there must be so many. Valid until the next call. Throws
+  /// IoError for damaged files.
+  virtual PixelRows next(int64_t count) = 0;
+};
+
 /// Reads the header of a whole file without decoding anything. `name` stands for the file in
 /// messages, normally its path. Throws IoError for what is no JPEG or PNG file, is damaged, of an
 /// unsupported kind, or declares more pixels than it can hold.
@@ -58,5 +77,11 @@ ImageHeader read_image_header(std::span<const uint8_t> file, const std::string& 
 void decode_image(std::span<const uint8_t> file, const ImageHeader& header,
                   const ImageRegion& region, uint8_t* destination, const std::string& name,
                   const DecodeOptions& options = {});
+
+/// As decode_image, row by row: what is decoded need not leave the cache before it is used. `file`
+/// and `name` must outlive the result. Of PNG files and those that have to be turned, everything is
+/// decoded at once.
+std::unique_ptr<RowReader> decode_rows(std::span<const uint8_t> file, const ImageHeader& header,
+                                       const ImageRegion& region, const std::string& name);
 
 }  // namespace facula::io

@@ -96,7 +96,7 @@ void check_size(const ImageHeader& header, size_t file_size, const std::string& 
 
 /// libjpeg reports errors through a callback that must not return. It jumps out of libjpeg to
 /// succeeds(), over frames that hold nothing to destroy; only there is an exception thrown.
-class JpegDecoder {
+class JpegDecoder final : public RowReader {
  public:
   JpegDecoder(std::span<const uint8_t> file, const std::string& name) : name_(name) {
     info_.err = jpeg_std_error(&errors_);
@@ -116,12 +116,14 @@ class JpegDecoder {
     };
     progress_.progress_monitor = [](j_common_ptr info) { self(info).check_scans(); };
   }
-  ~JpegDecoder() { jpeg_destroy_decompress(&info_); }
+  ~JpegDecoder() override { jpeg_destroy_decompress(&info_); }
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
   void start(const ImageHeader& header, int scale_denominator);
-  void read(const ImageRegion& region, int64_t channels, uint8_t* destination);
+  /// To be called once, after start().
+  void select(const ImageRegion& region);
+  PixelRows next(int64_t count) override;
 
  private:
   enum class Reason { none, libjpeg, truncated, scans };
@@ -170,6 +172,10 @@ class JpegDecoder {
   jpeg_progress_mgr progress_ = {};
   Reason reason_ = Reason::none;
   std::jmp_buf back_;
+  // Rows as libjpeg writes them, of which the first bytes_before_ are beside the region.
+  std::vector<uint8_t> rows_;
+  std::vector<uint8_t*> targets_;
+  int64_t row_bytes_ = 0, bytes_before_ = 0;
 };
 
 void JpegDecoder::raise() {
@@ -239,35 +245,42 @@ int64_t JpegDecoder::crop(const ImageRegion& region) {
   return first;
 }
 
-/// Inverted CMYK, as all programs write it following Adobe's, to RGB; rounded as Pillow does.
-void cmyk_to_rgb(const uint8_t* cmyk, int64_t pixels, uint8_t* rgb) {
-  for (int64_t i = 0; i < pixels; ++i, cmyk += 4, rgb += 3)
+/// Inverted CMYK, as all programs write it following Adobe's, to RGB, in place; rounded as Pillow
+/// does.
+void cmyk_to_rgb(uint8_t* pixels, int64_t count) {
+  const uint8_t* cmyk = pixels;
+  uint8_t* rgb = pixels;
+  for (int64_t i = 0; i < count; ++i, cmyk += 4, rgb += 3)
     for (int c = 0; c < 3; ++c) {
       const int product = (255 - cmyk[c]) * cmyk[3] + 128;
       rgb[c] = static_cast<uint8_t>(std::max(0, cmyk[3] - ((product + (product >> 8)) >> 8)));
     }
 }
 
-void JpegDecoder::read(const ImageRegion& region, int64_t channels, uint8_t* destination) {
-  const int64_t cut = region.left - crop(region);
-  const int64_t row_bytes = region.width * channels;
-  const bool direct = info_.output_width == region.width && info_.output_components == channels;
-  std::vector<uint8_t> row(direct ? 0 : size_t{info_.output_width} * info_.output_components);
-
+void JpegDecoder::select(const ImageRegion& region) {
+  const int64_t before = region.left - crop(region);
+  bytes_before_ = before * (info_.out_color_space == JCS_CMYK ? 3 : info_.output_components);
+  row_bytes_ = int64_t{info_.output_width} * info_.output_components;
   guarded([&] {
     if (region.top > 0) jpeg_skip_scanlines(&info_, static_cast<JDIMENSION>(region.top));
   });
-  for (int64_t y = 0; y < region.height; ++y, destination += row_bytes) {
-    uint8_t* target = direct ? destination : row.data();
-    guarded([&] { jpeg_read_scanlines(&info_, &target, 1); });
-    if (direct) continue;
-    const uint8_t* first = row.data() + cut * info_.output_components;
-    if (info_.out_color_space == JCS_CMYK)
-      cmyk_to_rgb(first, region.width, destination);
-    else
-      std::memcpy(destination, first, static_cast<size_t>(row_bytes));
-  }
+}
+
+PixelRows JpegDecoder::next(int64_t count) {
+  const auto bytes = static_cast<size_t>(count * row_bytes_ + kSlack);
+  if (rows_.size() < bytes) rows_.resize(bytes);
+  targets_.clear();
+  for (int64_t y = 0; y < count; ++y) targets_.push_back(rows_.data() + y * row_bytes_);
+  const JDIMENSION end = info_.output_scanline + static_cast<JDIMENSION>(count);
+  guarded([&] {
+    uint8_t** target = targets_.data();
+    while (info_.output_scanline < end)
+      target += jpeg_read_scanlines(&info_, target, end - info_.output_scanline);
+  });
+  if (info_.out_color_space == JCS_CMYK)
+    for (uint8_t* row : targets_) cmyk_to_rgb(row, info_.output_width);
   if (info_.output_scanline == info_.output_height) finish();
+  return {rows_.data() + bytes_before_, row_bytes_};
 }
 
 /// Like Pillow, refuses files with damage after the last row, where other images would follow, but
@@ -306,12 +319,13 @@ ImageHeader read_jpeg_header(std::span<const uint8_t> file, const std::string& n
   return header;
 }
 
-void decode_jpeg(std::span<const uint8_t> file, const ImageHeader& header,
-                 const ImageRegion& stored, int scale_denominator, uint8_t* destination,
-                 const std::string& name) {
-  JpegDecoder decoder(file, name);
-  decoder.start(header, scale_denominator);
-  decoder.read(stored, header.channels, destination);
+std::unique_ptr<RowReader> read_jpeg_rows(std::span<const uint8_t> file, const ImageHeader& header,
+                                          const ImageRegion& stored, int scale_denominator,
+                                          const std::string& name) {
+  auto decoder = std::make_unique<JpegDecoder>(file, name);
+  decoder->start(header, scale_denominator);
+  decoder->select(stored);
+  return decoder;
 }
 
 }  // namespace facula::io

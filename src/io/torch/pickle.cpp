@@ -98,8 +98,8 @@ const char* name_of(PickleKind kind) {
 }
 
 Pickle::Pickle(std::span<const uint8_t> bytes, const std::string& source, Allowed allowed,
-               uint64_t max_memory)
-    : reader_(bytes, source), allowed_(allowed), budget_(max_memory, source) {
+               MemoryBudget& budget)
+    : reader_(bytes, source), allowed_(allowed), budget_(budget) {
   run();
   // Only what the values refer to stays.
   stack_ = {};
@@ -153,13 +153,14 @@ bool Pickle::step(uint8_t opcode) {
 
 // --- The stack -----------------------------------------------------------------------------------
 
-/// Charges for the growth of `vector` by `count` elements.
+/// Makes room for `count` more elements. The old ones are still there while they are copied, and
+/// what they leave behind is too small for the next growth, so they stay charged.
 template <class T>
 void Pickle::make_room(std::vector<T>& vector, size_t count) {
   const size_t needed = vector.size() + count;
   if (needed <= vector.capacity()) return;
   const size_t capacity = std::max(needed, 2 * vector.capacity());
-  budget_.charge((capacity - vector.capacity()) * sizeof(T));
+  budget_.charge(capacity * sizeof(T));
   vector.reserve(capacity);
 }
 
@@ -180,21 +181,24 @@ PickleValue Pickle::pop() {
   return value;
 }
 
-std::vector<PickleValue> Pickle::pop_last(size_t count) {
+std::span<const PickleValue> Pickle::last(size_t count) const {
   if (stack_.size() - (marks_.empty() ? 0 : marks_.back()) < count) {
     fail_at("takes values that are not there");
   }
-  const auto first = stack_.end() - static_cast<std::ptrdiff_t>(count);
-  std::vector<PickleValue> values(first, stack_.end());
-  stack_.erase(first, stack_.end());
-  return values;
+  return std::span(stack_).last(count);
+}
+
+size_t Pickle::count_to_mark() const {
+  if (marks_.empty()) fail_at("goes back to a mark that is not there");
+  return stack_.size() - marks_.back();
 }
 
 std::vector<PickleValue> Pickle::pop_to_mark() {
-  if (marks_.empty()) fail_at("goes back to a mark that is not there");
-  auto values = pop_last(stack_.size() - marks_.back());
+  const auto values = last(count_to_mark());
+  std::vector<PickleValue> popped(values.begin(), values.end());
+  stack_.resize(stack_.size() - popped.size());
   marks_.pop_back();
-  return values;
+  return popped;
 }
 
 // --- Values --------------------------------------------------------------------------------------
@@ -317,9 +321,31 @@ bool Pickle::push_text_line(uint8_t opcode) {
 
 // --- Containers ----------------------------------------------------------------------------------
 
+/// Copies values to where they stay.
+const PickleValue* Pickle::keep(std::span<const PickleValue> values) {
+  constexpr size_t kBlock = 512;
+  if (values.empty()) return nullptr;
+  if (kept_.empty() || kept_.back().capacity() - kept_.back().size() < values.size()) {
+    const size_t capacity = std::max(kBlock, values.size());
+    budget_.charge(kBlockCost + capacity * sizeof(PickleValue));
+    kept_.emplace_back().reserve(capacity);
+  }
+  auto& block = kept_.back();
+  return &*block.insert(block.end(), values.begin(), values.end());
+}
+
+void Pickle::push_tuple(size_t count) {
+  if (count > std::numeric_limits<uint32_t>::max()) fail_at("has a tuple of more than 4 Gi values");
+  const PickleValue tuple = {.kind = PickleKind::tuple,
+                             .length = static_cast<uint32_t>(count),
+                             .elements = keep(last(count))};
+  stack_.resize(stack_.size() - count);
+  push(tuple);
+}
+
 void Pickle::push_object(PickleKind kind, std::vector<PickleValue> items) {
   if (!items.empty()) budget_.charge(kBlockCost + items.capacity() * sizeof(PickleValue));
-  make_room(objects_, 1);
+  budget_.charge(sizeof(Object));
   objects_.emplace_back().items = std::move(items);
   push({.kind = kind, .index = static_cast<uint32_t>(objects_.size() - 1)});
 }
@@ -327,15 +353,18 @@ void Pickle::push_object(PickleKind kind, std::vector<PickleValue> items) {
 bool Pickle::build_container(uint8_t opcode) {
   switch (opcode) {
     case kEmptyList: push_object(PickleKind::list, {}); return true;
-    case kEmptyTuple: push_object(PickleKind::tuple, {}); return true;
+    case kEmptyTuple: push_tuple(0); return true;
     case kEmptyDict: push_object(PickleKind::dict, {}); return true;
     case kEmptySet: push_object(PickleKind::set, {}); return true;
     case kList: push_object(PickleKind::list, pop_to_mark()); return true;
-    case kTuple: push_object(PickleKind::tuple, pop_to_mark()); return true;
+    case kTuple:
+      push_tuple(count_to_mark());
+      marks_.pop_back();
+      return true;
     case kFrozenSet: push_object(PickleKind::set, pop_to_mark()); return true;
-    case kTuple1: push_object(PickleKind::tuple, pop_last(1)); return true;
-    case kTuple2: push_object(PickleKind::tuple, pop_last(2)); return true;
-    case kTuple3: push_object(PickleKind::tuple, pop_last(3)); return true;
+    case kTuple1: push_tuple(1); return true;
+    case kTuple2: push_tuple(2); return true;
+    case kTuple3: push_tuple(3); return true;
     case kDict: {
       auto items = pop_to_mark();
       if (items.size() % 2 != 0) fail_at("has a key without a value");
@@ -346,25 +375,33 @@ bool Pickle::build_container(uint8_t opcode) {
   }
 }
 
-/// Adds to the container on top of the stack, which is a `target` or the result of a call.
-void Pickle::extend(std::span<const PickleValue> items, PickleKind target) {
-  const PickleValue& container = top();
+/// Moves the last `count` values into the container below them, a `target` or the result of a call.
+void Pickle::extend(size_t count, PickleKind target) {
+  const auto values = last(count + 1);
+  const PickleValue& container = values.front();
   if (!container.is(target) && !container.is(PickleKind::call)) {
     fail_at(fmt::format("adds to {} as if it were {},", name_of(container.kind), name_of(target)));
   }
-  if (target == PickleKind::dict && items.size() % 2 != 0) fail_at("has a key without a value");
+  if (target == PickleKind::dict && count % 2 != 0) fail_at("has a key without a value");
   auto& existing = objects_[container.index].items;
-  make_room(existing, items.size());
-  existing.insert(existing.end(), items.begin(), items.end());
+  make_room(existing, count);
+  existing.insert(existing.end(), values.begin() + 1, values.end());
+  stack_.resize(stack_.size() - count);
+}
+
+void Pickle::extend_by_marked(PickleKind target) {
+  const size_t count = count_to_mark();
+  marks_.pop_back();
+  extend(count, target);
 }
 
 bool Pickle::extend_container(uint8_t opcode) {
   switch (opcode) {
-    case kAppend: extend(pop_last(1), PickleKind::list); return true;
-    case kAppends: extend(pop_to_mark(), PickleKind::list); return true;
-    case kSetItem: extend(pop_last(2), PickleKind::dict); return true;
-    case kSetItems: extend(pop_to_mark(), PickleKind::dict); return true;
-    case kAddItems: extend(pop_to_mark(), PickleKind::set); return true;
+    case kAppend: extend(1, PickleKind::list); return true;
+    case kAppends: extend_by_marked(PickleKind::list); return true;
+    case kSetItem: extend(2, PickleKind::dict); return true;
+    case kSetItems: extend_by_marked(PickleKind::dict); return true;
+    case kAddItems: extend_by_marked(PickleKind::set); return true;
     default: return false;
   }
 }
@@ -426,19 +463,19 @@ bool Pickle::call(uint8_t opcode) {
     }
     case kInst: {
       const std::string_view module = line(), name = line();
-      push_object(PickleKind::tuple, pop_to_mark());
+      push_tuple(count_to_mark());
+      marks_.pop_back();
       const PickleValue arguments = pop();
       push_global(module, name);
       push_call(pop(), arguments);
       return true;
     }
     case kObj: {
-      auto values = pop_to_mark();
-      if (values.empty()) fail_at("calls nothing");
-      const PickleValue function = values.front();
-      values.erase(values.begin());
-      push_object(PickleKind::tuple, std::move(values));
-      push_call(function, pop());
+      if (count_to_mark() == 0) fail_at("calls nothing");
+      push_tuple(count_to_mark() - 1);
+      const PickleValue arguments = pop(), function = pop();
+      marks_.pop_back();
+      push_call(function, arguments);
       return true;
     }
     case kBuild: {
@@ -451,8 +488,7 @@ bool Pickle::call(uint8_t opcode) {
     }
     case kBinPersId: {
       const PickleValue id = pop();
-      push_object(PickleKind::persistent, {});
-      objects_.back().arguments = id;
+      push({.kind = PickleKind::persistent, .elements = keep({&id, 1})});
       return true;
     }
     default: return false;
@@ -467,7 +503,7 @@ void Pickle::remember(uint64_t place) {
   if (place < memo_.size()) {
     memo_[place] = value;
   } else if (place < memo_.size() + kGap) {
-    make_room(memo_, place + 1 - memo_.size());
+    budget_.charge((place + 1 - memo_.size()) * sizeof(PickleValue));
     memo_.resize(place + 1);
     memo_[place] = value;
   } else {

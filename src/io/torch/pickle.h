@@ -39,12 +39,13 @@ const char* name_of(PickleKind kind);
 /// A handle; the Pickle knows what is in containers and calls.
 struct PickleValue {
   PickleKind kind = PickleKind::none;
-  uint32_t length = 0;  // of text and bytes
+  uint32_t length = 0;  // of text, bytes and tuples
   union {
     int64_t integer = 0;  // and boolean
     double number;
-    const char* characters;  // of text, bytes and big integers
-    uint32_t index;          // of objects and globals
+    const char* characters;       // of text, bytes and big integers
+    const PickleValue* elements;  // of a tuple; the id of what is persistent
+    uint32_t index;               // of other objects and globals
   };
 
   bool is(PickleKind other) const { return kind == other; }
@@ -61,9 +62,9 @@ class Pickle {
 
   /// Reads the pickle at the start of `bytes`, which must outlive this object. Throws IoError if it
   /// is damaged, names a global that is not allowed (the message says which), or would take more
-  /// than `max_memory` bytes. `source` names the bytes in messages.
+  /// memory than `budget` has left, to which it is charged. `source` names the bytes in messages.
   Pickle(std::span<const uint8_t> bytes, const std::string& source, Allowed allowed,
-         uint64_t max_memory);
+         MemoryBudget& budget);
 
   const PickleValue& root() const { return root_; }
   /// How many bytes it took.
@@ -75,6 +76,7 @@ class Pickle {
   /// Elements of a list, tuple or set; keys and values of a dict; what was added to the result of a
   /// call, as if that were a list or a dict.
   std::span<const PickleValue> items(const PickleValue& value) const {
+    if (value.is(PickleKind::tuple)) return {value.elements, value.length};
     return objects_[value.index].items;
   }
   /// What is called.
@@ -83,7 +85,7 @@ class Pickle {
   }
   /// A tuple; for a persistent value its id.
   const PickleValue& arguments(const PickleValue& value) const {
-    return objects_[value.index].arguments;
+    return value.is(PickleKind::persistent) ? *value.elements : objects_[value.index].arguments;
   }
   /// What the result of a call was told to be; None without.
   const PickleValue& state(const PickleValue& call) const { return objects_[call.index].state; }
@@ -116,9 +118,13 @@ class Pickle {
   PickleValue& top();
   /// The values above the topmost mark, which goes.
   std::vector<PickleValue> pop_to_mark();
-  std::vector<PickleValue> pop_last(size_t count);
+  std::span<const PickleValue> last(size_t count) const;
+  size_t count_to_mark() const;
+  const PickleValue* keep(std::span<const PickleValue> values);
+  void push_tuple(size_t count);
   void push_object(PickleKind kind, std::vector<PickleValue> items);
-  void extend(std::span<const PickleValue> items, PickleKind target);
+  void extend(size_t count, PickleKind target);
+  void extend_by_marked(PickleKind target);
   void push_global(std::string_view module, std::string_view name);
   void push_call(const PickleValue& function, const PickleValue& arguments);
   std::string_view line();
@@ -128,13 +134,14 @@ class Pickle {
 
   BoundedReader reader_;
   Allowed allowed_;
-  MemoryBudget budget_;
+  MemoryBudget& budget_;
   std::vector<PickleValue> stack_;
   std::vector<size_t> marks_;
-  std::vector<PickleValue> memo_;
+  std::deque<PickleValue> memo_;
   std::unordered_map<uint64_t, PickleValue> far_memo_;  // places that were skipped to
-  std::vector<Object> objects_;
-  std::deque<std::string> strings_;  // text that was written with escapes
+  std::deque<Object> objects_;
+  std::vector<std::vector<PickleValue>> kept_;  // what does not change: tuples one after the other
+  std::deque<std::string> strings_;             // text that was written with escapes
   std::vector<std::string> globals_;
   std::unordered_map<std::string, uint32_t> global_index_;
   PickleValue root_;

@@ -20,13 +20,16 @@ namespace {
 
 using ByteSpan = std::span<const uint8_t>;
 
-// Beside the mapped file itself, memory goes to the pickle where it is deflated, to its values, to
-// names and structure, and, when those of the pickle are gone, to the elements: each is held to the
-// size of the file and these. Together they stay below four times the file and 64 MiB.
-constexpr uint64_t kFreeForPickle = uint64_t{8} << 20;
-constexpr uint64_t kFreeForValues = uint64_t{24} << 20;
-constexpr uint64_t kFreeForTree = uint64_t{20} << 20;
+// Beside the mapped file itself, memory goes to the pickle where it is deflated, to its values, and
+// to names and structure; when those of the pickle are gone, to tensors and their elements. At any
+// time it stays below three times the file and this, and so with the mapping below four times the
+// file and 64 MiB.
+constexpr uint64_t kFree = uint64_t{56} << 20;
+/// Deflated elements alone may take twice the file and this.
 constexpr uint64_t kFreeForElements = uint64_t{16} << 20;
+/// What load() makes of a tensor and of a storage, without the elements.
+constexpr uint64_t kLoadedTensorCost = 280;
+constexpr uint64_t kLoadedStorageCost = 120;
 
 /// The first thing in a file of the legacy format: an integer of ten bytes.
 constexpr std::array<uint8_t, 10> kLegacyMagic = {0x6c, 0xfc, 0x9c, 0x46, 0xf9,
@@ -92,6 +95,7 @@ struct TorchFileReader::Contents {
   TorchFormat format = TorchFormat::zip;
   std::optional<ZipReader> zip;
   TorchTree tree;
+  uint64_t tree_cost = 0;  // bytes charged for it
   std::vector<std::string> globals;
   // Where each storage lies, in the archive or in the legacy file.
   std::vector<const ZipMember*> members;
@@ -100,16 +104,20 @@ struct TorchFileReader::Contents {
   std::vector<Tensor> loaded;  // the bytes of storages that were read
 
   void parse(ByteSpan bytes);
-  void parse_zip(ByteSpan bytes);
-  void parse_legacy(ByteSpan bytes);
-  void describe(const Pickle& pickle, uint64_t file_size);
+  void parse_zip(ByteSpan bytes, MemoryBudget& budget);
+  void parse_legacy(ByteSpan bytes, MemoryBudget& budget);
+  void charge_load(uint64_t available) const;
+  void describe(const Pickle& pickle, MemoryBudget& budget);
   void find_members(const std::string& folder, uint64_t file_size);
   void find_legacy_storages(const Pickle& keys, ByteSpan bytes);
   const Tensor& storage(size_t index);
 };
 
 void TorchFileReader::Contents::parse(ByteSpan bytes) {
-  is_zip(bytes) ? parse_zip(bytes) : parse_legacy(bytes);
+  const uint64_t available = kFree + 3 * bytes.size();
+  MemoryBudget budget(available, source);
+  is_zip(bytes) ? parse_zip(bytes, budget) : parse_legacy(bytes, budget);
+  charge_load(available - tree_cost);
   loaded.resize(tree.storages.size());
   holds_booleans.resize(tree.storages.size());
   for (const TorchTensor& tensor : tree.tensors) {
@@ -117,14 +125,26 @@ void TorchFileReader::Contents::parse(ByteSpan bytes) {
   }
 }
 
-void TorchFileReader::Contents::describe(const Pickle& pickle, uint64_t file_size) {
-  tree = build_torch_tree(
-      pickle, source,
-      {.tensors_only = format == TorchFormat::torchscript, .max_memory = kFreeForTree + file_size});
+void TorchFileReader::Contents::describe(const Pickle& pickle, MemoryBudget& budget) {
+  const bool script = format == TorchFormat::torchscript;
+  const uint64_t before = budget.left();
+  tree = build_torch_tree(pickle, source, script ? TorchContent::tensors : TorchContent::everything,
+                          budget);
+  tree_cost = before - budget.left();
   globals = pickle.globals();
 }
 
-void TorchFileReader::Contents::parse_zip(ByteSpan bytes) {
+/// Refuses files of which load() would take too much memory.
+void TorchFileReader::Contents::charge_load(uint64_t available) const {
+  MemoryBudget budget(available, source);
+  budget.charge(tree.tensors.size() * kLoadedTensorCost);
+  for (const TorchStorage& storage : tree.storages) {
+    budget.charge(kLoadedStorageCost);
+    budget.charge(storage.bytes);
+  }
+}
+
+void TorchFileReader::Contents::parse_zip(ByteSpan bytes, MemoryBudget& budget) {
   zip.emplace(bytes, source);
   const std::string folder = find_folder(*zip, source);
   check_byte_order(*zip, folder, source);
@@ -132,14 +152,17 @@ void TorchFileReader::Contents::parse_zip(ByteSpan bytes) {
   format = script ? TorchFormat::torchscript : TorchFormat::zip;
   const ZipMember& member = *zip->find(folder + "data.pkl");
   std::vector<uint8_t> inflated;
-  if (member.deflated) inflated = zip->read(member, kFreeForPickle + bytes.size());
+  if (member.deflated) {
+    budget.charge(member.size);
+    inflated = zip->read(member, member.size);
+  }
   const ByteSpan text = member.deflated ? ByteSpan(inflated) : zip->view(member);
   const Pickle pickle(text, source, script ? is_allowed_in_torchscript : is_allowed_in_torch_save,
-                      kFreeForValues + bytes.size());
+                      budget);
   check<IoError>(pickle.size() == text.size(),
                  "{}: {} bytes follow the pickle; the file is damaged or malicious, refuse it",
                  source, text.size() - pickle.size());
-  describe(pickle, bytes.size());
+  describe(pickle, budget);
   find_members(folder, bytes.size());
 }
 
@@ -161,11 +184,11 @@ void TorchFileReader::Contents::find_members(const std::string& folder, uint64_t
   }
 }
 
-void TorchFileReader::Contents::parse_legacy(ByteSpan bytes) {
+void TorchFileReader::Contents::parse_legacy(ByteSpan bytes, MemoryBudget& budget) {
   format = TorchFormat::legacy;
   ByteSpan rest = bytes;
   const auto next = [&](Pickle::Allowed allowed) {
-    Pickle pickle(rest, source, allowed, kFreeForValues + bytes.size());
+    Pickle pickle(rest, source, allowed, budget);
     rest = rest.subspan(pickle.size());
     return pickle;
   };
@@ -192,7 +215,7 @@ void TorchFileReader::Contents::parse_legacy(ByteSpan bytes) {
                      source);
     }
   }
-  describe(next(is_allowed_in_torch_save), bytes.size());
+  describe(next(is_allowed_in_torch_save), budget);
   const Pickle keys = next(allow_nothing);
   find_legacy_storages(keys, rest);
 }
@@ -213,7 +236,7 @@ void TorchFileReader::Contents::find_legacy_storages(const Pickle& keys, ByteSpa
                    "damaged, get it again",
                    source);
     const TorchStorage& storage = tree.storages[known->second];
-    const TorchType& type = *torch_type_of_dtype("torch." + storage.dtype);
+    const TorchType& type = *torch_type_of_dtype("torch." + std::string(storage.dtype));
     const uint64_t elements = reader.u64_le("the size of a storage");
     check<IoError>(elements == storage.bytes / type.size,
                    "{}: the storage {} has {} elements, its tensors need {}; the file is damaged, "
@@ -261,8 +284,8 @@ TorchFileReader& TorchFileReader::operator=(TorchFileReader&& other) noexcept = 
 TorchFileReader::~TorchFileReader() = default;
 
 TorchFormat TorchFileReader::format() const { return contents_->format; }
-const std::vector<TorchTensor>& TorchFileReader::tensors() const { return contents_->tree.tensors; }
-const std::vector<TorchStorage>& TorchFileReader::storages() const {
+const std::deque<TorchTensor>& TorchFileReader::tensors() const { return contents_->tree.tensors; }
+const std::deque<TorchStorage>& TorchFileReader::storages() const {
   return contents_->tree.storages;
 }
 const StateDict& TorchFileReader::structure() const { return contents_->tree.structure; }
@@ -288,9 +311,13 @@ Tensor TorchFileReader::tensor(size_t index) {
 }
 
 StateDict TorchFileReader::load() {
-  StateDict state = contents_->tree.structure;
-  for (size_t i = 0; i < contents_->tree.tensors.size(); ++i) {
-    state.set(contents_->tree.tensors[i].name, tensor(i));
+  const auto& tensors = contents_->tree.tensors;
+  std::vector<size_t> last_use(contents_->loaded.size());
+  for (size_t i = 0; i < tensors.size(); ++i) last_use[tensors[i].storage] = i;
+  StateDict state = std::move(contents_->tree.structure);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    state.set(tensors[i].name, tensor(i));
+    if (last_use[tensors[i].storage] == i) contents_->loaded[tensors[i].storage] = Tensor();
   }
   return state;
 }

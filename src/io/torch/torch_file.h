@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -20,15 +21,16 @@ const char* name_of(TorchFormat format);
 
 /// Memory that one or several tensors share.
 struct TorchStorage {
-  std::string key;     ///< the file's own name for it
-  std::string dtype;   ///< as in TorchTensor; "untyped" for bytes of any dtype
-  std::string device;  ///< where it lay when it was saved: "cpu", "cuda:0", ...
+  std::string key;         ///< the file's own name for it
+  std::string_view dtype;  ///< as in TorchTensor; "untyped" for bytes of any dtype
+  std::string device;      ///< where it lay when it was saved: "cpu", "cuda:0", ...
   uint64_t bytes = 0;
 };
 
 struct TorchTensor {
-  std::string name;   ///< dotted, as load() names it
-  std::string dtype;  ///< PyTorch's name without the prefix: "float32", "complex64", "qint8", ...
+  std::string name;  ///< dotted, as load() names it
+  /// PyTorch's name without the prefix: "float32", "complex64", "qint8", ...
+  std::string_view dtype;
   std::optional<DType> facula_dtype;  ///< none for a dtype that Facula lacks
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;  ///< in elements
@@ -39,7 +41,7 @@ struct TorchTensor {
 /// Reads a file. The constructors parse and validate everything but the storages' bytes: names,
 /// dtypes, and that each tensor lies within its storage and each storage within the file; they
 /// throw IoError otherwise. Nothing is executed, see load_torch. Memory use of the description is
-/// bounded by three times the size of the file and 52 MiB.
+/// bounded by three times the size of the file and 56 MiB.
 class TorchFileReader {
  public:
   /// Maps `path`.
@@ -53,8 +55,8 @@ class TorchFileReader {
 
   TorchFormat format() const;
   /// All tensors, in the order of the file.
-  const std::vector<TorchTensor>& tensors() const;
-  const std::vector<TorchStorage>& storages() const;
+  const std::deque<TorchTensor>& tensors() const;
+  const std::deque<TorchStorage>& storages() const;
   /// The tree that load() returns, with undefined tensors.
   const StateDict& structure() const;
   /// The functions and classes that the file names, all of them harmless: "torch.FloatStorage".
@@ -63,7 +65,7 @@ class TorchFileReader {
   /// One tensor with its elements; tensors read by one reader share storages as the file says.
   /// Throws IoError if the storage is damaged and DTypeError if Facula lacks the dtype.
   Tensor tensor(size_t index);
-  /// Everything.
+  /// Everything, with the structure moved out: a reader can do this once.
   StateDict load();
 
  private:

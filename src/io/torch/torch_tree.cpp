@@ -22,8 +22,8 @@ constexpr int64_t kMaxStride = int64_t{1} << 48;
 constexpr uint64_t kMaxExpanded = uint64_t{16} << 20;
 /// An entry of a StateDict with what vectors keep in reserve, and of the list of tensors.
 constexpr uint64_t kEntryCost = 240;
-constexpr uint64_t kTensorCost = 300;
-constexpr uint64_t kStorageCost = 220;
+constexpr uint64_t kTensorCost = 140;
+constexpr uint64_t kStorageCost = 180;
 
 /// A persistent value: a storage, or a part of one.
 struct StorageUse {
@@ -34,8 +34,12 @@ struct StorageUse {
 
 class Builder {
  public:
-  Builder(const Pickle& pickle, const std::string& source, const TorchTreeOptions& options)
-      : pickle_(pickle), source_(source), options_(options), budget_(options.max_memory, source) {}
+  Builder(const Pickle& pickle, const std::string& source, TorchContent content,
+          MemoryBudget& budget)
+      : pickle_(pickle),
+        source_(source),
+        tensors_only_(content == TorchContent::tensors),
+        budget_(budget) {}
 
   TorchTree build() {
     add("", pickle_.root(), 0);
@@ -69,14 +73,20 @@ class Builder {
 
   const Pickle& pickle_;
   const std::string& source_;
-  const TorchTreeOptions& options_;
-  MemoryBudget budget_;
+  const bool tensors_only_;
+  MemoryBudget& budget_;
   TorchTree tree_;
   std::unordered_map<std::string, size_t> storage_index_;
 };
 
 void Builder::set(const std::string& name, StateValue value) {
   try {
+    // Every point in a name may make a tree.
+    for (size_t end = name.rfind('.'); end != std::string::npos && end > 0;
+         end = name.rfind('.', end - 1)) {
+      if (tree_.structure.contains(std::string_view(name).substr(0, end))) break;
+      budget_.charge(kEntryCost);
+    }
     tree_.structure.set(name, std::move(value));
   } catch (const ValueError& error) {
     fail<IoError>("{}: the name {} cannot be used: {}", source_, quote_name(name), error.what());
@@ -84,12 +94,12 @@ void Builder::set(const std::string& name, StateValue value) {
 }
 
 void Builder::leaf(const std::string& name, StateValue value) {
-  if (!options_.tensors_only) set(name.empty() ? "value" : name, std::move(value));
+  if (!tensors_only_) set(name.empty() ? "value" : name, std::move(value));
 }
 
 /// Leaves a trace of a tree that may turn out to be empty.
 void Builder::tree(const std::string& name) {
-  if (!options_.tensors_only && !name.empty() && !tree_.structure.find(name)) {
+  if (!tensors_only_ && !name.empty() && !tree_.structure.find(name)) {
     set(name, StateDict());
   }
 }
@@ -242,12 +252,14 @@ StorageUse Builder::storage_of(const PickleValue& value) {
     wrong(view.size() == 3 && view[1].is(PickleKind::integer) && view[1].integer >= 0);
     offset = static_cast<uint64_t>(view[1].integer);
   }
-  budget_.charge(kStorageCost + 2 * (uint64_t{parts[2].length} + parts[3].length));
+  // Every use of a long key takes time.
+  budget_.charge(2 * (uint64_t{parts[2].length} + parts[3].length));
   std::string key(parts[2].data());
   const auto [found, added] = storage_index_.try_emplace(key, tree_.storages.size());
   if (added) {
+    budget_.charge(kStorageCost);
     tree_.storages.push_back({.key = std::move(key),
-                              .dtype = std::string(type->dtype),
+                              .dtype = type->dtype,
                               .device = std::string(parts[3].data()),
                               .bytes = bytes});
   }
@@ -344,9 +356,9 @@ void Builder::add_storage(const std::string& name, const PickleValue& id) {
 
 }  // namespace
 
-TorchTree build_torch_tree(const Pickle& pickle, const std::string& source,
-                           const TorchTreeOptions& options) {
-  return Builder(pickle, source, options).build();
+TorchTree build_torch_tree(const Pickle& pickle, const std::string& source, TorchContent content,
+                           MemoryBudget& budget) {
+  return Builder(pickle, source, content, budget).build();
 }
 
 }  // namespace facula::io

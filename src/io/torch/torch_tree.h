@@ -1,6 +1,7 @@
 // From the pickle of a file of torch.save to names, tensors and values.
 #pragma once
 
+#include <deque>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -16,20 +17,16 @@ namespace facula::io {
 /// the caller's to check.
 struct TorchTree {
   StateDict structure;  ///< with undefined tensors
-  std::vector<TorchTensor> tensors;
-  std::vector<TorchStorage> storages;
+  std::deque<TorchTensor> tensors;
+  std::deque<TorchStorage> storages;
 };
 
-struct TorchTreeOptions {
-  /// Of objects such as modules, only the tensors below them.
-  bool tensors_only = false;
-  /// Bytes that the result may take.
-  uint64_t max_memory = 0;
-};
+/// Of what a tree is made: everything, or, of objects such as modules, only the tensors below them.
+enum class TorchContent : uint8_t { everything, tensors };
 
 /// Throws IoError if the pickle makes no sense as such a description, contains itself, or would
-/// take too much memory.
-TorchTree build_torch_tree(const Pickle& pickle, const std::string& source,
-                           const TorchTreeOptions& options);
+/// take more memory than `budget` has left, to which it is charged.
+TorchTree build_torch_tree(const Pickle& pickle, const std::string& source, TorchContent content,
+                           MemoryBudget& budget);
 
 }  // namespace facula::io

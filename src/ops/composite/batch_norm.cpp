@@ -24,14 +24,12 @@ Tensor batch_norm(const Tensor& self, const Tensor& running_mean, const Tensor& 
   check_per_channel(running_mean, "running_mean", self, "batch_norm");
   check_per_channel(running_var, "running_var", self, "batch_norm");
   if (training) {
-    const auto [output, mean, invstd] = batch_norm_train(self, weight, bias, eps);
+    const auto [output, mean, invstd, variance] = batch_norm_train(self, weight, bias, eps);
     if (running_mean.defined() && self.numel() > 0) {
       // PyTorch keeps the unbiased variance.
       const double count = static_cast<double>(self.numel()) / static_cast<double>(self.size(1));
-      const Tensor scale = invstd.detach();
-      const Tensor variance = (reciprocal(scale * scale) - eps) * (count / (count - 1));
       update(running_mean, mean.detach(), momentum);
-      update(running_var, variance, momentum);
+      update(running_var, variance.detach() * (count / (count - 1)), momentum);
     }
     return output;
   }

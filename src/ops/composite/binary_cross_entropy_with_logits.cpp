@@ -36,6 +36,7 @@ CompositeDef define_binary_cross_entropy_with_logits() {
       .errors =
           [](ErrorSamples& e) {
             e.fails({e.normal({2, 3}), e.normal({3})}, "target of size");
+            e.fails({e.normal({0, 3}), e.normal({0, 3})}, "has no mean");
             e.fails({e.normal({2}), e.normal({2}), NoneType{}, NoneType{}, "average"}, "reduction");
           },
   };

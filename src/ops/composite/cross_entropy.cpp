@@ -1,6 +1,7 @@
 #include <facula/ops.h>
 
 #include "base/check.h"
+#include "ops/schema/loss.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -34,6 +35,7 @@ Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tensor& wei
                      double label_smoothing) {
   check<ValueError>(self.defined() && target.defined(),
                     "cross_entropy: an input is an undefined tensor");
+  check_not_empty(self, target, reduction, "cross_entropy");
   if (facula::is_floating_point(target.dtype()) && target.sizes() == self.sizes()) {
     return with_probabilities(self, target, weight, reduction, label_smoothing);
   }
@@ -84,6 +86,9 @@ CompositeDef define_cross_entropy() {
           [](ErrorSamples& e) {
             e.fails({e.normal({2, 4}), tensor({0, 4}, {2}, kInt64)}, "label 4");
             e.fails({e.normal({2, 4, 3}), e.integers({2, 4}, 0, 4)}, "target of size");
+            e.fails({e.normal({0, 4}), tensor({}, {0}, kInt64)},
+                    "[0, 4] with a target of size [0]");
+            e.fails({e.normal({2, 4, 0}), e.normal({2, 4, 0})}, "has no mean");
           },
   };
 }

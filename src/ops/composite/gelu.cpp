@@ -4,10 +4,20 @@
 
 namespace facula {
 
-Tensor gelu(const Tensor& self, std::string_view approximate) {
+namespace {
+
+template <class T>
+Tensor gelu_of(T&& self, std::string_view approximate) {
   check<ValueError>(approximate == "none" || approximate == "tanh",
                     "gelu: approximate is \"{}\", expected none or tanh", approximate);
-  return approximate == "none" ? gelu_erf(self) : gelu_tanh(self);
+  return approximate == "none" ? gelu_erf(std::forward<T>(self)) : gelu_tanh(std::forward<T>(self));
+}
+
+}  // namespace
+
+Tensor gelu(const Tensor& self, std::string_view approximate) { return gelu_of(self, approximate); }
+Tensor gelu(Tensor&& self, std::string_view approximate) {
+  return gelu_of(std::move(self), approximate);
 }
 
 namespace ops {

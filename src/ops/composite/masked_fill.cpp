@@ -1,10 +1,12 @@
 #include <facula/ops.h>
 
+#include "core/number_range.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor masked_fill(const Tensor& self, const Tensor& mask, Scalar value) {
+  check_fits(value, self.dtype(), "masked_fill");
   return where(mask, full({}, value, {self.dtype(), self.device()}), self);
 }
 
@@ -24,6 +26,7 @@ CompositeDef define_masked_fill() {
           [](ErrorSamples& e) {
             e.fails({e.normal({3}), e.normal({3}), 0.0}, "expected bool");
             e.fails({e.normal({3}), e.mask({2}), 0.0}, "broadcast");
+            e.fails({e.integers({3}, 0, 5).to(kUInt8), e.mask({3}), 300}, "300 does not fit uint8");
           },
   };
 }

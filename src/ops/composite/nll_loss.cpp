@@ -1,6 +1,6 @@
 #include <facula/ops.h>
 
-#include "base/check.h"
+#include "ops/schema/loss.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -16,6 +16,7 @@ Tensor nll_loss(const Tensor& self, const Tensor& target, const Tensor& weight,
       target.sizes(), self.sizes());
   check<ValueError>(reduction == "mean" || reduction == "sum" || reduction == "none",
                     "nll_loss: unknown reduction \"{}\"; use mean, sum or none", reduction);
+  check_not_empty(self, target, reduction, "nll_loss");
   const Tensor counted = target != ignore_index;
   const Tensor labels = where(counted, target, 0);
   const Tensor picked = reshape(gather(self, 1, reshape(labels, {-1, 1})), -1);
@@ -46,6 +47,7 @@ CompositeDef define_nll_loss() {
             e.fails({e.normal({2, 4}), tensor({0, 1, 2}, {3}, kInt64)}, "target of size");
             e.fails({e.normal({2, 4}), tensor({0, 1}, {2}, kInt64), NoneType{}, "average"},
                     "reduction");
+            e.fails({e.normal({0, 4}), tensor({}, {0}, kInt64)}, "has no mean");
           },
   };
 }

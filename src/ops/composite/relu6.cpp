@@ -5,6 +5,7 @@
 namespace facula {
 
 Tensor relu6(const Tensor& self) { return hardtanh(self, 0, 6); }
+Tensor relu6(Tensor&& self) { return hardtanh(std::move(self), 0, 6); }
 
 namespace ops {
 

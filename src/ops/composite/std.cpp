@@ -5,6 +5,8 @@
 namespace facula {
 
 Tensor std(const Tensor& self, IntList dim, std::int64_t correction, bool keepdim) {
+  check<DTypeError>(self.is_floating_point(), "std: not for {}; convert it with to(kFloat32)",
+                    name_of(self.dtype()));
   return sqrt(var(self, dim, correction, keepdim));
 }
 

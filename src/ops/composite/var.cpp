@@ -7,6 +7,8 @@
 namespace facula {
 
 Tensor var(const Tensor& self, IntList dim, std::int64_t correction, bool keepdim) {
+  check<DTypeError>(self.is_floating_point(), "var: not for {}; convert it with to(kFloat32)",
+                    name_of(self.dtype()));
   const Tensor center = mean(self, dim, true);
   const Tensor deviations = self - center;
   const auto count =

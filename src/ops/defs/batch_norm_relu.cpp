@@ -42,7 +42,7 @@ void gradient(GradientContext& g) {
     if (g.needs(3)) g.set(3, grad);
   }
   if (g.higher_order() || !only_result) {
-    return composed_batch_norm_gradient(g, grad, input, weight, attrs.eps);
+    return composed_batch_norm_gradient(g, grad, {}, input, weight, attrs.eps);
   }
   set_gradients(g, batch_norm_backward(grad, input, weight, g.output(1), g.output(2)));
 }

@@ -7,15 +7,16 @@ namespace facula::ops {
 
 OpDef define_batch_norm_stats() {
   return {
-      .signature = "batch_norm_stats(Tensor self, float eps=1e-05) -> (Tensor, Tensor)",
+      .signature =
+          "batch_norm_stats(Tensor self, float eps=1e-05) -> "
+          "(Tensor, Tensor, Tensor)",
       .doc =
-          "The statistics of batch_norm_train: mean [C] and 1/sqrt(variance + eps) [C] of each "
-          "channel of [N, C, ...].",
+          "The statistics of batch_norm_train: mean [C], 1/sqrt(variance + eps) [C] and biased "
+          "variance [C] of each channel of [N, C, ...].",
       .infer =
           [](Infer& c) {
             const std::int64_t channels = check_normalizable(c.in(0), "batch_norm_stats");
-            c.out(c.in(0).dtype(), {channels});
-            c.out(c.in(0).dtype(), {channels});
+            for (int i = 0; i < 3; ++i) c.out(c.in(0).dtype(), {channels});
           },
       .gradient = not_differentiable("batch_norm_train differentiates through its statistics"),
       .saves = kSavesNothing,

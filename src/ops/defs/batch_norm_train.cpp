@@ -10,8 +10,9 @@ namespace {
 void gradient(GradientContext& g) {
   const Tensor input = g.input(0);
   const Tensor weight = g.has_input(1) ? g.input(1) : Tensor();
-  if (g.higher_order() || !g.grad(0).defined() || g.grad(1).defined() || g.grad(2).defined()) {
-    return composed_batch_norm_gradient(g, g.grad(0), input, weight,
+  const bool of_statistics = g.grad(1).defined() || g.grad(2).defined() || g.grad(3).defined();
+  if (g.higher_order() || !g.grad(0).defined() || of_statistics) {
+    return composed_batch_norm_gradient(g, g.grad(0), g.grad(3), input, weight,
                                         g.attrs<batch_norm_train_attrs>().eps);
   }
   auto [grad_input, grad_weight, grad_bias] =
@@ -27,11 +28,15 @@ OpDef define_batch_norm_train() {
   return {
       .signature =
           "batch_norm_train(Tensor self, Tensor? weight=None, Tensor? bias=None, "
-          "float eps=1e-05) -> (Tensor, Tensor, Tensor)",
+          "float eps=1e-05) -> (Tensor, Tensor, Tensor, Tensor)",
       .doc =
           "Normalizes each channel of [N, C, ...] by the batch's own mean and biased variance; "
-          "returns the result, the means [C] and 1/sqrt(variance + eps) [C].",
-      .infer = [](Infer& c) { infer_batch_norm(c, "batch_norm"); },
+          "returns the result, the means [C], 1/sqrt(variance + eps) [C] and the variances [C].",
+      .infer =
+          [](Infer& c) {
+            infer_batch_norm(c, "batch_norm");
+            c.out(c.in(0).dtype(), {c.in(0).size(1)});
+          },
       .gradient = gradient,
       .saves = {input(0), input(1), output(1), output(2)},
       .autocast = Autocast::full,

@@ -1,32 +1,9 @@
 #include <facula/ops.h>
 
-#include "ops/schema/op_def.h"
+#include "ops/schema/linear.h"
 
 namespace facula::ops {
 namespace {
-
-void infer(Infer& c) {
-  const Tensor& x = c.in(0);
-  const Tensor& weight = c.in(1);
-  check<ShapeError>(weight.dim() == 2, "linear: weight has size {}, expected [out, in]",
-                    weight.sizes());
-  const std::int64_t in = weight.sizes()[1], out = weight.sizes()[0];
-  check<ShapeError>(x.dim() >= 1 && x.sizes()[x.dim() - 1] == in,
-                    "linear: input has size {}, but weight {} needs {} values in the last "
-                    "dimension; flatten or reshape the input, or change the layer's width",
-                    x.sizes(), weight.sizes(), in);
-  check<DTypeError>(x.dtype() == weight.dtype() && kNumericTypes.contains(x.dtype()) &&
-                        (!c.has(2) || c.in(2).dtype() == x.dtype()),
-                    "linear: input is {}, weight {}; they and bias must have one dtype of float32, "
-                    "float64 or integers; convert with to()",
-                    name_of(x.dtype()), name_of(weight.dtype()));
-  check<ShapeError>(!c.has(2) || c.in(2).sizes() == IntList(out),
-                    "linear: bias has size {}, expected [{}], the rows of weight",
-                    c.has(2) ? c.in(2).sizes() : IntList(), out);
-  Dims sizes = x.sizes();
-  sizes.back() = out;
-  c.out(x.dtype(), sizes);
-}
 
 void gradient(GradientContext& g) {
   const bool matrix = g.grad().dim() == 2;
@@ -54,7 +31,7 @@ OpDef define_linear() {
       .doc =
           "input * weight^T + bias.  input: [*, in], weight: [out, in], bias: [out] "
           "-> [*, out].",
-      .infer = infer,
+      .infer = infer_linear,
       .gradient = gradient,
       .saves = {input(0), input(1).for_grad_of(0)},
       .autocast = Autocast::lower,

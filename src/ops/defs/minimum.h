@@ -6,6 +6,8 @@
 namespace facula::scalar {
 
 struct minimum_functor : NumericFunctor {
+  static constexpr DTypes dtypes = kComputeTypes;
+
   template <class T>
   FACULA_FN T operator()(T a, T b) const {
     return min(a, b);
@@ -31,8 +33,13 @@ OpDef define_minimum() {
           },
       .saves = {input(0), input(1)},
       .autocast = Autocast::promote,
-      .samples = [](Samples& s) { s.binary(); },
+      .samples =
+          [](Samples& s) {
+            s.binary();
+            s.add({s.mask({3, 4}), s.mask({4})});
+          },
       .errors = binary_errors,
+      .numbers = fitting_numbers,
   });
 }
 

@@ -20,8 +20,9 @@ namespace facula::ops {
 OpDef define_pow() {
   return elementwise<scalar::pow_functor>({
       .signature = "pow(Tensor self, Tensor exponent) -> Tensor",
-      .doc = "self to the power of exponent, with the special values of C; integers wrap.  "
-             "self, exponent: [*] -> [*].",
+      .doc =
+          "self to the power of exponent, with the special values of C; integers wrap, and refuse "
+          "a negative number as exponent.  self, exponent: [*] -> [*].",
       .gradient =
           [](GradientContext& g) {
             const Tensor self = g.input(0), exponent = g.input(1);
@@ -44,6 +45,14 @@ OpDef define_pow() {
             s.add({s.integers({5}, -4, 4), s.integers({5}, 0, 5)});
           },
       .errors = binary_errors,
+      .numbers =
+          [](Scalar number, std::size_t input, DType dtype, const char* op) {
+            check<ValueError>(input == 0 || number.to_int() >= 0,
+                              "{}: integers to the negative power {} are no integers; give the "
+                              "exponent as {}.0 or convert the tensor with to(kFloat32)",
+                              op, number, number);
+            fitting_numbers(number, input, dtype, op);
+          },
   });
 }
 

@@ -29,7 +29,11 @@ OpDef define_sub() {
       .saves = kSavesNothing,
       .autocast = Autocast::promote,
       .samples = [](Samples& s) { s.binary(); },
-      .errors = binary_errors,
+      .errors =
+          [](ErrorSamples& e) {
+            binary_errors(e);
+            e.fails({e.mask({2}), e.mask({2})}, "logical_xor");
+          },
   });
 }
 

@@ -42,6 +42,7 @@ OpDef define_where() {
             e.fails({e.normal({2}), e.normal({2}), e.normal({2})}, "expected bool");
             e.fails({e.mask({2}), e.normal({3}), e.normal({2})}, "broadcast");
           },
+      .numbers = fitting_numbers,
   });
 }
 

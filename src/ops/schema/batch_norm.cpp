@@ -37,7 +37,8 @@ void infer_batch_norm_backward(Infer& c, const Tensor& input,
 }
 
 void composed_batch_norm_gradient(GradientContext& g, const Tensor& grad_result,
-                                  const Tensor& input, const Tensor& weight, double eps) {
+                                  const Tensor& grad_variance, const Tensor& input,
+                                  const Tensor& weight, double eps) {
   const Dims dims = all_but_channels(input.dim());
   const double count = static_cast<double>(input.numel()) / static_cast<double>(input.size(1));
   const Tensor centered = input - sum(input, dims, true) / count;
@@ -54,6 +55,9 @@ void composed_batch_norm_gradient(GradientContext& g, const Tensor& grad_result,
     if (g.grad(2).defined()) {
       const Tensor per_value = along_channels(g.grad(2), input.dim()) * inverse * inverse / count;
       result = result - normalized * per_value;
+    }
+    if (grad_variance.defined()) {
+      result = result + centered * along_channels(grad_variance, input.dim()) * (2 / count);
     }
     g.set(0, result);
   }

@@ -17,9 +17,10 @@ void infer_batch_norm_backward(Infer& c, const Tensor& input,
                                std::initializer_list<int> per_channel, const char* op);
 
 /// The gradients of inputs 0 (self), 1 (weight) and 2 (bias) in terms of differentiable ops,
-/// through the statistics, which are outputs 1 and 2. `grad` is that of the normalized values,
-/// undefined for 0.
-void composed_batch_norm_gradient(GradientContext& g, const Tensor& grad, const Tensor& input,
+/// through the statistics, of which mean and invstd are outputs 1 and 2. `grad` and `grad_variance`
+/// are those of the normalized values and of the biased variance, undefined for 0.
+void composed_batch_norm_gradient(GradientContext& g, const Tensor& grad,
+                                  const Tensor& grad_variance, const Tensor& input,
                                   const Tensor& weight, double eps);
 
 }  // namespace facula

@@ -11,7 +11,7 @@
 namespace facula {
 
 struct Op;
-using Outputs = SmallVector<Tensor, 3>;
+using Outputs = SmallVector<Tensor, 4>;
 
 /// Inputs and attributes of a call. Tensor arguments stand in signature order; an absent optional
 /// argument is an undefined tensor; a list argument occupies as many places as it has entries, and

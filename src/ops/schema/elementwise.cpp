@@ -1,5 +1,6 @@
 #include "ops/schema/elementwise.h"
 
+#include "core/number_range.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/op.h"
 #include "ops/schema/shape.h"
@@ -25,6 +26,10 @@ void infer_elementwise(Infer& infer) {
     }
   }
   infer.out(dtype, sizes);
+}
+
+void fitting_numbers(Scalar number, std::size_t, DType dtype, const char* op) {
+  check_fits(number, dtype, op);
 }
 
 void unary_errors(ErrorSamples& errors) {

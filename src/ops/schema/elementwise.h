@@ -56,6 +56,8 @@ struct ElementwiseSpec {
   Required<Autocast> autocast;
   Required<SampleRule> samples;
   Required<ErrorRule> errors;
+  NumberRule numbers = nullptr;
+  bool (*fractional)(const void* attrs) = nullptr;
 };
 
 template <class Functor>
@@ -72,8 +74,13 @@ OpDef elementwise(const ElementwiseSpec& spec) {
           .fusion = Fusion::elementwise,
           .samples = spec.samples,
           .errors = spec.errors,
-          .elementwise = &kTraitsOf<Functor>};
+          .elementwise = &kTraitsOf<Functor>,
+          .numbers = spec.numbers,
+          .fractional = spec.fractional};
 }
+
+/// The rule of ops that choose among values, where wrapped ones would come as a surprise.
+void fitting_numbers(Scalar number, std::size_t input, DType dtype, const char* op);
 
 /// Error samples of ops that need nothing beyond the common checks of their kind.
 void unary_errors(ErrorSamples& errors);

@@ -14,6 +14,15 @@ void check_loss(const Tensor& input, const Tensor& target, std::string_view redu
                     target.sizes(), input.sizes());
   check<ValueError>(reduction == "mean" || reduction == "sum" || reduction == "none",
                     "{}: unknown reduction \"{}\"; use mean, sum or none", op, reduction);
+  check_not_empty(input, target, reduction, op);
+}
+
+void check_not_empty(const Tensor& input, const Tensor& target, std::string_view reduction,
+                     const char* op) {
+  check<ShapeError>(reduction != "mean" || target.numel() > 0,
+                    "{}: an input of size {} with a target of size {} has no mean; leave out empty "
+                    "batches, or use reduction sum",
+                    op, input.sizes(), target.sizes());
 }
 
 Tensor reduce_loss(const Tensor& losses, std::string_view reduction) {

@@ -41,7 +41,7 @@ struct OutputSpec {
 /// What a shape rule works with: reads the inputs, checks them, announces the outputs.
 class Infer {
  public:
-  Infer(const Call& call, SmallVector<OutputSpec, 3>& outputs) : call_(call), outputs_(outputs) {}
+  Infer(const Call& call, SmallVector<OutputSpec, 4>& outputs) : call_(call), outputs_(outputs) {}
 
   const Call& call() const { return call_; }
   const Tensor& in(std::size_t i) const { return call_.in(i); }
@@ -62,7 +62,7 @@ class Infer {
 
  private:
   const Call& call_;
-  SmallVector<OutputSpec, 3>& outputs_;
+  SmallVector<OutputSpec, 4>& outputs_;
 };
 
 using InferRule = void (*)(Infer&);
@@ -217,6 +217,10 @@ class Aliasing {
   std::uint32_t written_;
 };
 
+/// Throws unless an elementwise op takes an integer or bool in place of its tensor `input`, where
+/// the tensors beside it make the result one of the integral `dtype`.
+using NumberRule = void (*)(Scalar number, std::size_t input, DType dtype, const char* op);
+
 /// Static facts about an elementwise functor; see ops/schema/elementwise.h.
 struct ElementwiseTraits {
   DTypes dtypes;
@@ -245,6 +249,10 @@ struct OpDef {
   /// Set by the helpers of the same name.
   const ElementwiseTraits* elementwise = nullptr;
   const ReductionTraits* reduction = nullptr;
+  /// Of elementwise ops. Null: numbers beyond the dtype wrap, as everything computed in it does.
+  NumberRule numbers = nullptr;
+  /// Of elementwise ops: true if these attributes turn integers into the default floating dtype.
+  bool (*fractional)(const void* attrs) = nullptr;
 };
 
 /// An op made of other ops: a plain C++ function beside this description.
