@@ -1,16 +1,9 @@
-#include <facula/ops.h>
-
-#include "ops/schema/op_def.h"
+#include "ops/schema/alpha.h"
 
 namespace facula {
 
 Tensor add(const Tensor& self, const Tensor& other, Scalar alpha) {
-  const bool floating = self.is_floating_point() || other.is_floating_point();
-  check<DTypeError>(floating || !alpha.is_floating(),
-                    "add: alpha is {}, but {} and {} tensors take an integer; convert one of them "
-                    "with to(kFloat32)",
-                    alpha, name_of(self.dtype()), name_of(other.dtype()));
-  return self + other * alpha;
+  return self + ops::scaled_operand(self, other, alpha, "add");
 }
 
 namespace ops {
@@ -19,17 +12,8 @@ CompositeDef define_add_alpha() {
   return {
       .signature = "add.alpha(Tensor self, Tensor other, Scalar alpha) -> Tensor",
       .doc = "self + alpha * other with broadcasting and type promotion.  self, other: [*] -> [*].",
-      .samples =
-          [](Samples& s) {
-            s.add({s.normal({3, 4}), s.normal({3, 4}), 0.5});
-            s.add({s.normal({3, 4}), s.normal({4}), -2});
-            s.add({s.integers({5}, -9, 9), s.integers({5}, -9, 9), 3});
-          },
-      .errors =
-          [](ErrorSamples& e) {
-            e.fails({e.normal({3}), e.normal({2}), 1}, "broadcast");
-            e.fails({e.integers({3}, 0, 5), e.integers({3}, 0, 5), 1.5}, "take an integer");
-          },
+      .samples = alpha_samples,
+      .errors = alpha_errors,
   };
 }
 
