@@ -4,15 +4,18 @@
 //
 //   bench_auto_workers KIND:PATH TRANSFORM [BATCH] [ROUNDS]
 //
-// Every round runs every setting, up to 2 workers more than there are CPUs. Times are of the
-// batches after kAuto has decided, which takes as many batches as are printed; other settings warm
-// up meanwhile.
+// Every round makes a loader of each setting, up to 2 workers more than there are CPUs, and lets
+// the automatic one decide. Then all take turns of a few hundredths of a second, in changing order,
+// so that whatever else the machine does meets all of them; a turn begins with a new epoch and
+// batches that do not count.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,8 +30,9 @@ namespace {
 using namespace facula;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kWarmUp = 40, kLongestSearch = 5000, kLeastTimed = 20;  // batches
-constexpr double kTimedSeconds = 0.5;                                          // at least
+constexpr std::int64_t kLongestSearch = 5000, kWarmUp = 4, kLeastTimed = 3;  // batches
+constexpr double kTurnSeconds = 0.04;                                        // at least
+constexpr int kTurns = 5;                                                    // of each, in a round
 constexpr std::int64_t kSide = 256;
 
 double seconds_since(Clock::time_point start) {
@@ -55,67 +59,78 @@ struct Work {
   }
 };
 
-struct Time {
-  double seconds = 0;         ///< per batch
-  std::int64_t searched = 0;  ///< batches before the first that counts
-  std::string decision;
-};
+/// A loop over the batches of a loader, epoch after epoch.
+class Loop {
+ public:
+  Loop(const data::ImageDatasetPtr& set, const std::string& transform, std::int64_t batch,
+       int workers, const Work& work, std::int64_t products)
+      : loader_(set, {.batch_size = batch,
+                      .shuffle = true,
+                      .drop_last = true,
+                      .transform =
+                          data::transforms::by_name(transform, set->info().mean, set->info().std),
+                      .num_workers = workers}),
+        work_(work),
+        products_(products) {}
 
-/// Goes through batches, epoch after epoch, until enough have been timed.
-Time run_loop(const data::ImageDatasetPtr& set, const std::string& transform, std::int64_t batch,
-              int workers, const Work& work, std::int64_t products) {
-  const data::ImageSetInfo& info = set->info();
-  const data::DataLoader loader(
-      set, {.batch_size = batch,
-            .shuffle = true,
-            .drop_last = true,
-            .transform = data::transforms::by_name(transform, info.mean, info.std),
-            .num_workers = workers});
-  const auto settled = [&](std::int64_t count) {
-    if (workers != data::kAuto) return count >= kWarmUp;
-    return !loader.decision().empty() || count >= kLongestSearch;
-  };
-  Time time;
-  bool timing = false;
-  std::int64_t count = 0;
-  Clock::time_point start;
-  for (std::int64_t epoch = 0;; ++epoch) {
-    for (const data::Batch& made : loader.epoch(epoch)) {
-      made[0].sum();
-      work.run(products);
-      ++count;
-      const std::int64_t timed = count - time.searched;
-      const double seconds = timing ? seconds_since(start) : 0;
-      if (seconds >= kTimedSeconds && timed >= kLeastTimed) {
-        time.seconds = seconds / static_cast<double>(timed);
-        time.decision = loader.decision();
-        return time;
-      }
-      if (timing || !settled(count)) continue;
-      timing = true;
-      time.searched = count;
-      start = Clock::now();
-    }
+  /// Returns the batches it took kAuto to decide.
+  std::int64_t settle() {
+    std::int64_t steps = 0;
+    for (; loader_.decision().empty() && steps < kLongestSearch; ++steps) step();
+    epoch_.reset();
+    return steps;
   }
-}
+
+  void take_turn() {
+    for (std::int64_t i = 0; i < kWarmUp; ++i) step();
+    const auto start = Clock::now();
+    std::int64_t steps = 0;
+    for (; steps < kLeastTimed || seconds_since(start) < kTurnSeconds; ++steps) step();
+    turns_.push_back(seconds_since(start) / static_cast<double>(steps));
+    epoch_.reset();
+  }
+
+  double seconds_per_batch() const { return median(turns_); }
+  std::string decision() const { return loader_.decision(); }
+
+ private:
+  void step() {
+    data::Batch batch;
+    while (!epoch_ || !epoch_->next(batch)) epoch_.emplace(loader_.epoch(next_epoch_++));
+    batch[0].sum();
+    work_.run(products_);
+  }
+
+  const data::DataLoader loader_;
+  const Work& work_;
+  const std::int64_t products_;
+  std::optional<data::Epoch> epoch_;
+  std::int64_t next_epoch_ = 0;
+  std::vector<double> turns_;
+};
 
 void compare(const char* name, const data::ImageDatasetPtr& set, const std::string& transform,
              std::int64_t batch, int rounds, const Work& work, std::int64_t products) {
   std::vector<int> settings = {data::kAuto};
   for (int workers = 0; workers <= get_num_threads() + 2; ++workers) settings.push_back(workers);
   std::map<int, std::vector<double>> seconds;
-  std::vector<double> searched;
-  std::string decision;
-  for (int round = 0; round < rounds; ++round) {
-    for (const int workers : settings) {
-      const Time time = run_loop(set, transform, batch, workers, work, products);
-      seconds[workers].push_back(time.seconds);
-      if (workers != data::kAuto) continue;
-      searched.push_back(static_cast<double>(time.searched));
-      decision = time.decision;
-    }
-  }
   fmt::print("{}: {} products of {}x{} a batch\n", name, products, kSide, kSide);
+  for (int round = 0; round < rounds; ++round) {
+    std::vector<std::unique_ptr<Loop>> loops;
+    for (const int workers : settings) {
+      loops.push_back(std::make_unique<Loop>(set, transform, batch, workers, work, products));
+    }
+    const std::int64_t searched = loops[0]->settle();
+    for (std::size_t turn = 0; turn < kTurns * loops.size(); ++turn) {
+      // Every other pass goes backwards.
+      const std::size_t place = turn % loops.size();
+      loops[turn / loops.size() % 2 == 0 ? place : loops.size() - 1 - place]->take_turn();
+    }
+    for (std::size_t i = 0; i < loops.size(); ++i) {
+      seconds[settings[i]].push_back(loops[i]->seconds_per_batch());
+    }
+    fmt::print("  after {} batches: {}\n", searched, loops[0]->decision());
+  }
   double best = 1e30;
   for (const int workers : settings) {
     const double ms = 1e3 * median(seconds[workers]);
@@ -124,8 +139,8 @@ void compare(const char* name, const data::ImageDatasetPtr& set, const std::stri
     if (workers != data::kAuto) best = std::min(best, ms);
   }
   const double ours = 1e3 * median(seconds[data::kAuto]);
-  fmt::print("  auto takes {:.3f} of the best, {:.3f} of 0 workers, after {} batches; {}\n",
-             ours / best, ours / (1e3 * median(seconds[0])), median(searched), decision);
+  fmt::print("  auto takes {:.3f} of the best, {:.3f} of 0 workers\n", ours / best,
+             ours / (1e3 * median(seconds[0])));
 }
 
 int run(const std::string& kind_and_path, const std::string& transform, std::int64_t batch,
@@ -133,7 +148,9 @@ int run(const std::string& kind_and_path, const std::string& transform, std::int
   const auto set = data::open(kind_and_path, data::Part::train);
   const Work work;
   const double product = work.seconds_of_one();
-  const double made = run_loop(set, transform, batch, 0, work, 0).seconds;
+  Loop loading(set, transform, batch, 0, work, 0);
+  for (int turn = 0; turn < kTurns; ++turn) loading.take_turn();
+  const double made = loading.seconds_per_batch();
   const auto products = [&](double times) {
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(times * made / product));
   };

@@ -129,24 +129,32 @@ struct Case {
   std::function<void()> run;
 };
 
+constexpr std::pair<const char*, Tensor (*)(const Tensor&)> kUnary[] = {
+    {"neg", neg},     {"abs", abs},         {"relu", relu},
+    {"sqrt", sqrt},   {"rsqrt", rsqrt},     {"reciprocal", reciprocal},
+    {"exp", exp},     {"exp2", exp2},       {"expm1", expm1},
+    {"log", log},     {"log1p", log1p},     {"log2", log2},
+    {"log10", log10}, {"sigmoid", sigmoid}, {"tanh", tanh},
+    {"erf", erf},     {"erfc", erfc},       {"sin", sin},
+    {"cos", cos},     {"tan", tan},         {"atan", atan},
+    {"sinh", sinh},   {"cosh", cosh},       {"silu", silu},
+};
+
 std::vector<Case> cases() {
   // Values for which every function is defined and none saturates.
   const Tensor a = rand({4096, 4096}) + 0.5, b = rand({4096, 4096}) + 0.5;
+  const Tensor mask = a < b;
   const Tensor image = rand({64, 64, 64, 64}), cl = image.to(kChannelsLast);
   std::vector<Case> list;
   const auto add_map = [&](const char* name, std::function<Tensor(const Tensor&)> op) {
     list.push_back({name, Pattern::map, 2 * kBytes, [=] { op(a); }});
   };
-  add_map("neg", [](const Tensor& x) { return neg(x); });
+  for (const auto& [name, op] : kUnary) add_map(name, op);
   add_map("x * 2", [](const Tensor& x) { return x * 2; });
-  add_map("relu", [](const Tensor& x) { return relu(x); });
   add_map("clamp", [](const Tensor& x) { return clamp(x, 0.6, 1.2); });
-  add_map("sqrt", [](const Tensor& x) { return sqrt(x); });
-  add_map("exp", [](const Tensor& x) { return exp(x); });
-  add_map("log", [](const Tensor& x) { return log(x); });
-  add_map("sigmoid", [](const Tensor& x) { return sigmoid(x); });
-  add_map("tanh", [](const Tensor& x) { return tanh(x); });
   add_map("gelu", [](const Tensor& x) { return gelu(x); });
+  add_map("softmax, rows of 4096", [](const Tensor& x) { return softmax(x, 1); });
+  add_map("log_softmax, rows of 4096", [](const Tensor& x) { return log_softmax(x, 1); });
   const auto add_zip = [&](const char* name,
                            std::function<Tensor(const Tensor&, const Tensor&)> op) {
     list.push_back({name, Pattern::zip, 3 * kBytes, [=] { op(a, b); }});
@@ -155,6 +163,10 @@ std::vector<Case> cases() {
   add_zip("a * b", [](const Tensor& x, const Tensor& y) { return x * y; });
   add_zip("a / b", [](const Tensor& x, const Tensor& y) { return x / y; });
   add_zip("maximum", [](const Tensor& x, const Tensor& y) { return maximum(x, y); });
+  add_zip("pow", [](const Tensor& x, const Tensor& y) { return pow(x, y); });
+  // Results of one byte an element: reading counts, and a quarter for writing.
+  list.push_back({"a < b", Pattern::read, 2.25 * kBytes, [=] { a < b; }});
+  list.push_back({"where(mask, a, b)", Pattern::zip, 3.25 * kBytes, [=] { where(mask, a, b); }});
   const auto add_update = [&](const char* name, std::function<void(const Tensor&)> op) {
     list.push_back({name, Pattern::update, 2 * kBytes, [=] { op(a); }});
   };
@@ -171,6 +183,11 @@ std::vector<Case> cases() {
   add_reduction("mean", a, [](const Tensor& x) { return mean(x); });
   add_reduction("amax, dim 1", a, [](const Tensor& x) { return amax(x, {1}); });
   add_reduction("amin, dim 0", a, [](const Tensor& x) { return amin(x, {0}); });
+  add_reduction("var", a, [](const Tensor& x) { return var(x); });
+  add_reduction("var, dim 1", a, [](const Tensor& x) { return var(x, {1}); });
+  add_reduction("argmax, dim 1", a, [](const Tensor& x) { return argmax(x, 1); });
+  list.push_back({"mse_loss", Pattern::read, 2 * kBytes, [=] { mse_loss(a, b); }});
+  list.push_back({"l1_loss", Pattern::read, 2 * kBytes, [=] { l1_loss(a, b); }});
   add_reduction("l2_norm", a, [](const Tensor& x) { return l2_norm(x); });
   add_reduction("sum, NCHW to C", image, [](const Tensor& x) { return sum(x, {0, 2, 3}); });
   add_reduction("sum, channels_last to C", cl, [](const Tensor& x) { return sum(x, {0, 2, 3}); });

@@ -3,7 +3,7 @@
 // place of the result, and the time per element. Needs no library; from the repository root:
 //
 //   g++ -std=c++20 -O3 -fno-math-errno -fno-trapping-math -ffp-contract=off
-//     -march=x86-64-v3 -pthread -I. -Isrc benchmarks/math_accuracy.cpp -o math_accuracy
+//     -march=x86-64-v3 -pthread -I. -Isrc -Iinclude benchmarks/math_accuracy.cpp -o math_accuracy
 //
 //   ./math_accuracy [--threads N] [--step S] [function...]
 //

@@ -84,7 +84,8 @@ void compare_with_limit(Report& report, const std::vector<int>& cpus) {
   report.limit_seconds = 9e-9 * static_cast<double>(report.pass.elements) / gb_per_s;
 }
 
-void find_bottleneck(Report& report) {
+/// Of a loop that makes batches with so many threads; `alone_seconds` is what it took with one.
+void find_bottleneck(Report& report, double alone_seconds, int makers) {
   const data::StageSeconds& stages = report.stages;
   const std::pair<double, const char*> parts[] = {{stages.read, "reading"},
                                                   {stages.transform, "transforms"},
@@ -92,8 +93,9 @@ void find_bottleneck(Report& report) {
                                                   {stages.write, "cropping and converting"}};
   const auto largest = std::max_element(std::begin(parts), std::end(parts));
   const double made = stages.read + stages.transform + stages.decode + stages.write;
-  report.bottleneck = made < report.pass.seconds ? "the loop that uses the batches and hands over"
-                                                 : largest->second;
+  report.bottleneck = made / makers < alone_seconds - made
+                          ? "the loop that uses the batches and hands over"
+                          : largest->second;
 }
 
 Report measure(const data::ImageDatasetPtr& set, const DataBenchOptions& options,
@@ -106,13 +108,15 @@ Report measure(const data::ImageDatasetPtr& set, const DataBenchOptions& options
   }
   // Measuring the stages costs time itself: in a pass of its own.
   data::measure_stages(true);
-  run_pass(set, options, 0);
+  const double alone_seconds = run_pass(set, options, 0).seconds;
   data::measure_stages(false);
   report.stages = data::stage_seconds();
   report.pass.seconds = median(seconds);
   report.mb_per_s = 4e-6 * static_cast<double>(report.pass.elements) / report.pass.seconds;
   compare_with_limit(report, cpus);
-  find_bottleneck(report);
+  const int cpu_count = static_cast<int>(cpus.size());
+  const int most = options.workers == data::kAuto ? cpu_count : options.workers;
+  find_bottleneck(report, alone_seconds, std::clamp(most, 1, cpu_count));
   return report;
 }
 

@@ -18,6 +18,11 @@ if(FACULA_FUZZ)
   list(APPEND facula_kernel_flags -O1 -fno-sanitize=all)  # no parser is in them
 elseif(NOT FACULA_SANITIZE)
   list(PREPEND facula_kernel_flags -O3)
+  # Processors without AVX2 are old: for them the size of the library counts more. -O3 triples that
+  # of reductions.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND avx2 IN_LIST facula_isas)
+    set(facula_isa_flags_baseline -O2 -ftree-vectorize -fvect-cost-model=dynamic)
+  endif()
 endif()
 
 set(facula_kernel_dir ${FACULA_GENERATED_DIR}/cpu)

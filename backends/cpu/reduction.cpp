@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "backends/cpu/scratch.h"
 #include "base/check.h"
 #include "base/thread_pool.h"
-#include "core/host_allocator.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/reduction.h"
 #include "ops/schema/shape.h"
@@ -62,21 +62,6 @@ std::int64_t offset_of(const Axes& axes, std::int64_t i) {
   return offset;
 }
 
-/// Memory for partial results, from the caching allocator.
-class Scratch {
- public:
-  explicit Scratch(std::int64_t bytes)
-      : bytes_(static_cast<std::size_t>(bytes)), data_(host_allocate(bytes_)) {}
-  ~Scratch() { host_free(data_, bytes_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  char* data() const { return static_cast<char*>(data_); }
-
- private:
-  std::size_t bytes_;
-  void* data_;
-};
-
 class Reducer {
  public:
   Reducer(const ReductionLoops& loops, const Tensor& input, const Dims& dims, const Tensor& out)
@@ -115,7 +100,7 @@ class Reducer {
 
  private:
   void run_empty() {
-    const Scratch totals(results_ * static_cast<std::int64_t>(loops_.accumulator_bytes));
+    const Scratch<char> totals(results_ * static_cast<std::int64_t>(loops_.accumulator_bytes));
     loops_.identity(totals.data(), results_);
     loops_.finish(totals.data(), results_, 0, out_);
   }
@@ -159,7 +144,7 @@ class Reducer {
     const std::int64_t groups = (repeats + repeats_per_slice - 1) / repeats_per_slice;
     const std::int64_t parts = groups * cuts;
     const auto bytes = static_cast<std::int64_t>(loops_.accumulator_bytes);
-    const Scratch scratch(parts > 1 ? parts * results_ * bytes : 0);
+    const Scratch<char> scratch(parts > 1 ? parts * results_ * bytes : 0);
     base::parallel_for(groups * blocks * cuts, [&](std::int64_t slice) {
       alignas(64) char own[kMostResults * kMostAccumulatorBytes];
       alignas(64) char piece[kMostResults * kMostAccumulatorBytes];
@@ -203,7 +188,7 @@ class Reducer {
     const std::int64_t cuts_per_repeat = (rows + rows_per_cut - 1) / rows_per_cut;
     const std::int64_t cuts = repeats * cuts_per_repeat;
     const auto bytes = static_cast<std::int64_t>(loops_.accumulator_bytes);
-    const Scratch totals(groups * blocks * cuts * width * bytes);
+    const Scratch<char> totals(groups * blocks * cuts * width * bytes);
     auto totals_of = [&](std::int64_t block, std::int64_t cut) {
       return totals.data() + (block * cuts + cut) * width * bytes;
     };

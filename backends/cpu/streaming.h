@@ -22,11 +22,14 @@ namespace facula::cpu {
 /// hold up the loads of the next piece, which halves the speed from 1 KiB on.
 constexpr int kStreamBufferBytes = 512;
 
+/// The most bytes of a result that are better written to the caches.
+inline std::int64_t most_cached_bytes() {
+  return std::max<std::int64_t>(base::cache_sizes().l3, 8 << 20);
+}
+
 #ifdef __x86_64__
 /// True if a result of so many bytes is better written past the caches.
-inline bool worth_streaming(std::int64_t bytes) {
-  return bytes > std::max<std::int64_t>(base::cache_sizes().l3, 8 << 20);
-}
+inline bool worth_streaming(std::int64_t bytes) { return bytes > most_cached_bytes(); }
 
 /// Makes streamed data visible to other threads.
 inline void finish_streaming() { _mm_sfence(); }

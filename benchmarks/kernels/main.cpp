@@ -6,14 +6,18 @@
 //
 // PROBLEM: see problem.h. Of every implementation that takes it, in the order in which the op tries
 // them: the largest error against the double reference, relative to the largest expected value,
-// and, without --check, the median time of runs that take turns, GFLOP/s (of the operations of the
-// plain definition, whatever algorithm is used) and percent of the measured multiply-add peak.
+// and, without --check, the median time of runs that take turns and GFLOP/s (of the operations of
+// the plain definition, whatever algorithm is used) with percent of the measured multiply-add peak,
+// or, where memory decides, GB/s of operands and results.
 //
 // --random compares every implementation of the ops (default: all) with the reference on N random
-// problems that it takes, and the bits of those that took the same problems. The exit status is 1
-// if an error is beyond kMostError, or bits differ that Implementation::bits promises to be equal.
+// problems that it takes, its bits with those it gives on another number of threads (some of the
+// problems), and the bits of those that took the same problems. The exit status is 1 if an error is
+// beyond kMostError, or bits differ that must be equal: between numbers of threads, and where
+// Implementation::bits promises it.
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 
@@ -35,29 +39,46 @@ namespace {
 /// Relative to the largest value. Winograd's transforms cost about two of the seven digits.
 constexpr double kMostError = 2e-5;
 
-/// The largest difference over the largest magnitude expected.
+using Results = std::vector<Tensor>;
+
+/// The largest difference over the largest magnitude expected. Integers must be equal.
 double error_of(const Tensor& actual, const Tensor& expected) {
   const Tensor a = actual.to(kFloat64), b = expected.to(kFloat64);
   if (b.numel() == 0) return 0;
-  const double scale = amax(abs(b)).item<double>(), error = amax(abs(a - b)).item<double>();
+  const double error = amax(abs(a - b)).item<double>();
+  const double scale = expected.is_floating_point() ? amax(abs(b)).item<double>() : 1;
   return error == 0 ? 0 : error / scale;
+}
+
+/// The worst of all results; NaN if there is one.
+double error_of(const Results& actual, const Results& expected) {
+  double worst = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    const double error = error_of(actual[i], expected[i]);
+    if (!(error <= worst)) worst = error;
+    if (std::isnan(worst)) break;
+  }
+  return worst;
 }
 
 bool is_reference(const Implementation& implementation) {
   return std::strcmp(implementation.name, "reference") == 0;
 }
 
-Tensor reference_result(const Call& call) {
+Results results_of(const Call& call, const Implementation& implementation) {
+  Results results = call.results();
+  call.run(implementation, results);
+  return results;
+}
+
+Results reference_results(const Call& call) {
   const auto& list = implementations(call.id(), DeviceType::cpu);
-  const auto reference = std::find_if(list.begin(), list.end(), is_reference);
-  Tensor result = call.result();
-  call.run(*reference, result);
-  return result;
+  return results_of(call, *std::find_if(list.begin(), list.end(), is_reference));
 }
 
 struct Row {
   const Implementation* implementation;
-  Tensor result;
+  Results results;
   double error = 0;
   std::vector<double> seconds = {};
 };
@@ -73,7 +94,7 @@ void measure(const Call& call, std::vector<Row>& rows, int rounds) {
   for (int round = -1; round < rounds; ++round) {  // the first does not count
     for (Row& row : rows) {
       const auto start = Clock::now();
-      call.run(*row.implementation, row.result);
+      call.run(*row.implementation, row.results);
       const std::chrono::duration<double> elapsed = Clock::now() - start;
       if (round >= 0) row.seconds.push_back(elapsed.count());
     }
@@ -86,12 +107,21 @@ double measured_peak() {
   return machine::fma_gflops(cpus).median;
 }
 
+std::string speed(const Problem& problem, const Call& call, double seconds, double peak) {
+  const std::string time = fmt::format("{:9.3f} ms  ", seconds * 1e3);
+  if (!problem.kind().flops) {
+    return time + fmt::format("{:6.1f} GB/s", static_cast<double>(call.bytes()) / seconds * 1e-9);
+  }
+  const double gflops = problem.kind().flops(problem) / seconds * 1e-9;
+  return time + fmt::format("{:7.1f} GFLOP/s  {:4.0f} % of peak", gflops, 100 * gflops / peak);
+}
+
 /// Prints all about one problem; false if a kernel is wrong.
 bool show(const Problem& problem, bool only_check, int rounds, double peak) {
   std::printf("%s\n", problem.str().c_str());
   Call call(problem);
   call.fill();
-  const Tensor expected = reference_result(call);
+  const Results expected = reference_results(call);
   std::vector<Row> rows;
   for (const Implementation& implementation : implementations(call.id(), DeviceType::cpu)) {
     if (is_reference(implementation)) continue;
@@ -99,9 +129,9 @@ bool show(const Problem& problem, bool only_check, int rounds, double peak) {
       std::printf("  %-28s refuses: %s\n", implementation.name, refusal);
       continue;
     }
-    rows.push_back({&implementation, call.result()});
-    call.run(implementation, rows.back().result);
-    rows.back().error = error_of(rows.back().result, expected);
+    Results results = results_of(call, implementation);
+    const double error = error_of(results, expected);
+    rows.push_back({&implementation, std::move(results), error});
   }
   if (!only_check) measure(call, rows, rounds);
   bool right = true;
@@ -110,9 +140,7 @@ bool show(const Problem& problem, bool only_check, int rounds, double peak) {
                 row.error <= kMostError ? "" : "  WRONG");
     right = right && row.error <= kMostError;
     if (!row.seconds.empty()) {
-      const double seconds = median(row.seconds), gflops = problem.flops() / seconds * 1e-9;
-      std::printf("  %9.3f ms  %7.1f GFLOP/s  %4.0f %% of peak", seconds * 1e3, gflops,
-                  100 * gflops / peak);
+      std::printf("  %s", speed(problem, call, median(row.seconds), peak).c_str());
     }
     std::printf("\n");
   }
@@ -137,6 +165,11 @@ struct Record {
       where = problem.str();
     }
   }
+  void differs(const Problem& problem, const char* implementation) {
+    ++wrong;
+    std::printf("WRONG %s: %s: other bits on other numbers of threads\n", implementation,
+                problem.str().c_str());
+  }
 };
 
 /// How often two implementations have given the same bits.
@@ -144,17 +177,30 @@ struct Agreement {
   int problems = 0, same = 0;
 };
 
-bool same_bits(const Tensor& a, const Tensor& b) {
-  const Tensor x = a.contiguous(), y = b.contiguous();
-  return std::memcmp(x.impl()->data, y.impl()->data, x.nbytes()) == 0;
+bool same_bits(const Results& a, const Results& b) {
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const Tensor x = a[i].contiguous(), y = b[i].contiguous();
+    if (std::memcmp(x.impl()->data, y.impl()->data, x.nbytes()) != 0) return false;
+  }
+  return true;
 }
 
-/// Compares the results of one problem with each other; undefined ones were not computed.
-void compare_bits(const std::vector<Tensor>& results,
+/// Whether the implementation gives these results on another number of threads too.
+bool same_on_other_threads(const Call& call, const Implementation& implementation,
+                           const Results& results) {
+  const int threads = get_num_threads();
+  set_num_threads(threads == 1 ? 3 : 1);
+  const Results others = results_of(call, implementation);
+  set_num_threads(threads);
+  return same_bits(results, others);
+}
+
+/// Compares the results of one problem with each other; empty ones were not computed.
+void compare_bits(const std::vector<Results>& results,
                   std::vector<std::vector<Agreement>>& agreements) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     for (std::size_t j = i + 1; j < results.size(); ++j) {
-      if (!results[i].defined() || !results[j].defined()) continue;
+      if (results[i].empty() || results[j].empty()) continue;
       ++agreements[i][j].problems;
       agreements[i][j].same += same_bits(results[i], results[j]);
     }
@@ -182,48 +228,82 @@ bool show_agreements(const std::vector<Implementation>& list,
   return right;
 }
 
-/// Compares every implementation with the reference until each has taken `count` problems, or
-/// kMostDraws times as many have been drawn.
-bool check_random(const std::string& op, int count, unsigned seed) {
-  constexpr int kMostDraws = 100;
-  std::mt19937 generator(seed);
-  const auto& list = implementations(find_op(op)->id, DeviceType::cpu);
-  std::vector<Record> records(list.size());
-  std::vector<std::vector<Agreement>> agreements(list.size(), std::vector<Agreement>(list.size()));
-  const auto lacks = [&](const Record& record) { return record.problems < count; };
-  for (int draw = 0; draw / kMostDraws < count; ++draw) {
-    const Problem problem = Problem::random(op, generator);
-    Call call(problem);
-    Tensor expected;
-    std::vector<Tensor> results(list.size());
-    bool all = true;
+/// What random problems have shown of the implementations of an op.
+struct Findings {
+  explicit Findings(const Kind& kind)
+      : list(implementations(find_op(kind.op)->id, DeviceType::cpu)),
+        records(list.size()),
+        agreements(list.size(), std::vector<Agreement>(list.size())) {}
+
+  /// Runs those that have taken fewer than `count` problems; false if there are none.
+  bool add(const Problem& problem, int count, bool other_threads) {
+    Call call(Problem(problem.str()));  // what is printed is what has run
+    Results expected;
+    std::vector<Results> results(list.size());
+    bool lacking = false;
     for (std::size_t i = 0; i < list.size(); ++i) {
-      if (is_reference(list[i]) || !lacks(records[i])) continue;
-      all = false;
+      if (is_reference(list[i]) || records[i].problems >= count) continue;
+      lacking = true;
       if (call.refuse(list[i])) continue;
-      if (!expected.defined()) {
+      if (expected.empty()) {
         call.fill();
-        expected = reference_result(call);
+        expected = reference_results(call);
       }
-      results[i] = call.result();
-      call.run(list[i], results[i]);
+      results[i] = results_of(call, list[i]);
       records[i].add(problem, error_of(results[i], expected), list[i].name);
+      if (other_threads && !same_on_other_threads(call, list[i], results[i])) {
+        records[i].differs(problem, list[i].name);
+      }
     }
     compare_bits(results, agreements);
-    if (all) break;
+    return lacking;
   }
-  std::printf("%s\n", op.c_str());
-  bool right = true;
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    if (is_reference(list[i])) continue;
-    const Record& record = records[i];
-    std::printf("  %-32s %6d problems, %d wrong, worst error %.1e at %s\n", list[i].name,
-                record.problems, record.wrong, record.worst, record.where.c_str());
-    right = right && record.wrong == 0 && record.problems > 0;
+
+  /// False if anything was wrong, or an implementation took no problem.
+  bool show() const {
+    bool right = true;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (is_reference(list[i])) continue;
+      const Record& record = records[i];
+      std::printf("  %-32s %6d problems, %d wrong, worst error %.1e at %s\n", list[i].name,
+                  record.problems, record.wrong, record.worst, record.where.c_str());
+      right = right && record.wrong == 0 && record.problems > 0;
+    }
+    return show_agreements(list, agreements) && right;
   }
-  right = show_agreements(list, agreements) && right;
+
+  const std::vector<Implementation>& list;
+  std::vector<Record> records;
+  std::vector<std::vector<Agreement>> agreements;
+};
+
+/// Compares every implementation with the reference until each has taken `count` problems, or
+/// kMostDraws times as many have been drawn.
+bool check_random(const Kind& kind, int count, unsigned seed) {
+  constexpr int kMostDraws = 100;
+  constexpr int kThreadsEvery = 8;  // starting threads takes longer than most problems
+  Random random(seed);
+  Findings findings(kind);
+  for (int draw = 0; draw / kMostDraws < count; ++draw) {
+    if (!findings.add(Problem::random(kind, random), count, draw % kThreadsEvery == 0)) break;
+  }
+  std::printf("%s\n", kind.op);
+  const bool right = findings.show();
   std::fflush(stdout);  // all ops together may take hours
   return right;
+}
+
+/// The kinds of the ops named, or all.
+std::vector<const Kind*> chosen_kinds(const std::vector<std::string>& ops) {
+  std::vector<const Kind*> chosen;
+  if (ops.empty()) {
+    for (const Kind& kind : kinds()) chosen.push_back(&kind);
+  }
+  for (const std::string& op : ops) {
+    chosen.push_back(find_kind(op));
+    check<ValueError>(chosen.back() != nullptr, "--random: no problems are about op '{}'", op);
+  }
+  return chosen;
 }
 
 int run(int argc, char** argv) {
@@ -250,11 +330,7 @@ int run(int argc, char** argv) {
   const NoGradGuard no_grad;
   manual_seed(seed);
   if (random > 0) {
-    for (const std::string& op : rest.empty() ? ops() : rest) {
-      check<ValueError>(std::find(ops().begin(), ops().end(), op) != ops().end(),
-                        "--random: no op '{}'; one of {}", op, fmt::join(ops(), ", "));
-      right = check_random(op, random, seed) && right;
-    }
+    for (const Kind* kind : chosen_kinds(rest)) right = check_random(*kind, random, seed) && right;
     return right ? 0 : 1;
   }
   std::vector<Problem> problems;

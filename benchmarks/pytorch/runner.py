@@ -32,15 +32,19 @@ def _sample_waiting(pid, waited):
         pass  # the thread or the process has ended; what was seen before counts
 
 
-def run_json(command, cpus, timeout=1800):
-    """Runs `command` pinned to `cpus`; returns the one JSON object that it prints, with the
+def run_json(command, cpus, variables=(), timeout=1800):
+    """Runs `command` pinned to `cpus` with these (name, value) of the environment; returns the one JSON object that it prints, with the
     additional fields cpu_over_wall (unless the program gives it) and waiting."""
     pinned = ["taskset", "-c", ",".join(map(str, cpus)), *map(str, command)]
     shown = " ".join(pinned)
     before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     waited = {}
     with subprocess.Popen(
-        pinned, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        pinned,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **dict(variables)},
     ) as process:
         while True:
             try:
@@ -84,12 +88,12 @@ def _check_contract(result, command, case, cpus):
         )
 
 
-def run_quiet(command, cpus, check=lambda result: None, cores=0):
+def run_quiet(command, cpus, check=lambda result: None, cores=0, variables=()):
     """Like run_json, repeated while threads shared cores with each other or with others; a
     result that stays so is marked "noisy". `check` may raise SideFailed; `cores` is how many
     cores the measured part must have used, 0 if that says nothing about this program."""
     for _ in range(1 + REPEATS):
-        result = run_json(command, cpus)
+        result = run_json(command, cpus, variables)
         check(result)
         lacking = result["cpu_over_wall"] < LEAST_CPU_SHARE * cores
         result["noisy"] = lacking or result["waiting"] > MOST_WAITING
@@ -110,4 +114,5 @@ def run_side(command, case, cpus):
         cpus,
         check=lambda result: _check_contract(result, command, case, cpus),
         cores=min(case.cores, len(cpus)),
+        variables=case.variables,
     )

@@ -8,10 +8,17 @@
 namespace facula::backends::cpu {
 
 /// Whether float32 convolutions may use Winograd's algorithm, which with stride 1 is two to three
-/// times as fast as adding up products directly, with stride 2 about 1.4 times. Its rounding
-/// errors, about 1e-6 of the largest result, are up to five times those of direct summation, and a
-/// NaN or infinity reaches all pixels of its tiles of 4x4, in gradients with stride 2 of 8x8. On
-/// unless FACULA_WINOGRAD=0.
+/// times as fast as adding up products directly, with stride 2 about 1.4 times.
+///
+/// Its rounding errors stay below 4e-6 * max|a| * max|b| * products per result, where a and b are
+/// what is multiplied: input, weight or gradient of the output. Measured, equal numbers come to
+/// 2e-6 of that and others to 4e-7, while direct summation, whose sums are longer, comes to 3e-5
+/// and 1e-6. Problems with sums too long for this bound are left to direct summation. Errors spread
+/// over the tiles, though: of normally distributed numbers they are up to seven times those of
+/// direct summation, and up to fifteen times where a few numbers are far larger than the others. A
+/// NaN or infinity reaches all pixels of its tiles of 4x4, in gradients with stride 2 of 8x8.
+///
+/// On unless FACULA_WINOGRAD=0.
 FACULA_API bool winograd();
 /// Turns Winograd's algorithm on or off for all threads.
 FACULA_API void winograd(bool enabled);

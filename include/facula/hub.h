@@ -47,7 +47,7 @@ struct LoadOptions {
   std::string key_prefix = {};
   /// 0: as in the model's ModelInfo.
   std::int64_t num_classes = 0;
-  /// Whether names must match those of the model exactly.
+  /// Whether names must match those of the model exactly; without, some must.
   bool strict = true;
   DownloadOptions download = {};
 };

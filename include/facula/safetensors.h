@@ -35,7 +35,8 @@ using SafetensorsMetadata = std::map<std::string, std::string>;
 /// files that others change in place. Any number of threads may call the member functions.
 class FACULA_API SafetensorsFile {
  public:
-  /// Validates the whole header. Throws IoError for a file that is missing or damaged.
+  /// Validates the whole header. Throws IoError for a file that is missing or damaged, and for one of
+  /// so many tiny tensors (below 300 bytes) that they would take four times its size and 64 MiB.
   explicit SafetensorsFile(const std::string& path);
   SafetensorsFile(SafetensorsFile&& other) noexcept;
   SafetensorsFile& operator=(SafetensorsFile&& other) noexcept;
@@ -65,15 +66,15 @@ class FACULA_API SafetensorsFile {
 
 /// Writes the tensors of `state` under their dotted names. Whatever happens,
 /// either the old file or the complete new one is there; equal states give
-/// equal files. Throws ValueError if the state holds anything but tensors, and
-/// IoError if the file cannot be written.
+/// equal files. Throws ValueError if the state holds anything but tensors, or so
+/// many tiny ones that the file could not be read, and IoError if it cannot be written.
 FACULA_API void save_safetensors(const StateDict& state, const std::string& path,
                                  const SafetensorsMetadata& metadata = {});
 
 /// Reads all tensors of `path` into memory of their own, on the CPU and with all threads:
 ///   model.load_state_dict(load_safetensors("model.safetensors"));
-/// Throws IoError for a file that is missing or damaged and DTypeError for a
-/// dtype that Facula lacks.
+/// Throws IoError as SafetensorsFile does and DTypeError for a dtype that Facula
+/// lacks.
 FACULA_API StateDict load_safetensors(const std::string& path);
 
 }  // namespace facula

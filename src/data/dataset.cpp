@@ -48,8 +48,10 @@ ImageDatasetPtr open_packed(const std::string& path, Part part) {
   const bool train = part == Part::train;
   const std::string file =
       train ? first_present(path, {"train.fpk"}) : first_present(path, {"val.fpk", "test.fpk"});
-  check<IoError>(!file.empty(), "packed: the folder '{}' lacks {}; make it with pack()", path,
-                 train ? "train.fpk" : "val.fpk or test.fpk");
+  check<IoError>(!file.empty(),
+                 "packed: the folder '{}' lacks {}; make it with `facula data pack` or "
+                 "pack()",
+                 path, train ? "train.fpk" : "val.fpk or test.fpk");
   return packed(file);
 }
 

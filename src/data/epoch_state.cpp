@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/cpu_info.h"
 #include "base/log.h"
+#include "base/thread_pool.h"
 
 namespace facula::data {
 namespace {
@@ -39,7 +40,9 @@ Epoch::State::State(std::unique_ptr<BatchSource> batches,
   loader_->position = source_->position(0);
   if (options_->num_workers != kAuto) {
     setting_ = {.workers = options_->num_workers};
-  } else {
+  } else if (!base::in_parallel_region()) {
+    // Others lie within a data set of another loader, and would wait for threads that may all be
+    // waiting for them: they make their batches themselves.
     setting_ = loader_->tuner.setting();
     holds_tuner_ = !loader_->tuner_taken;
     probing_ = loader_->tuner.probing();
@@ -108,9 +111,9 @@ bool Epoch::State::run_one() noexcept {
 
 /// The slot of the next ticket, made; null after the last.
 std::shared_ptr<Epoch::State::Slot> Epoch::State::take_front(std::unique_lock<std::mutex>& lock) {
-  // With a fixed number of workers it is they who make batches.
-  const bool helps = setting_.workers == 0 || options_->num_workers == kAuto;
-  if (pending_.empty() && helps) {
+  // The caller never helps background threads: it would be one thread more than there are CPUs for,
+  // and everyone would wait for the batch that it makes, the first in order.
+  if (pending_.empty() && setting_.workers == 0) {
     const std::shared_ptr<Slot> slot = claim();
     if (!slot) return nullptr;
     const bool parallel = setting_.pool;
@@ -200,8 +203,10 @@ void Epoch::State::measure(const Slot& slot, double entered, double entered_cpu)
   if (comparable) {
     const std::lock_guard lock(loader_->mutex);
     WorkerTuner& tuner = loader_->tuner;
-    const WorkerTuner::Timing timing{
-        .period = now - returned_, .making = now - entered, .cpu = entered_cpu - returned_cpu_};
+    const WorkerTuner::Timing timing{.period = now - returned_,
+                                     .making = now - entered,
+                                     .making_cpu = cpu_seconds() - entered_cpu,
+                                     .use_cpu = entered_cpu - returned_cpu_};
     if (tuner.add(timing)) apply(tuner.setting());
     probing_ = tuner.probing();
   }

@@ -45,6 +45,11 @@ const Files& mnist_files() {
   return files;
 }
 
+const Files& fashion_mnist_files() {
+  static const Files files{"Fashion-MNIST", mnist_files().train, mnist_files().test};
+  return files;
+}
+
 const Files& cifar10_files() {
   static const Files files{"CIFAR-10",
                            {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
@@ -102,8 +107,9 @@ ImageDatasetPtr make_set(ImageSetInfo info, Tensor images, std::vector<std::int6
 // --- MNIST ---------------------------------------------------------------------------------------
 
 /// Both kinds of MNIST.
-ImageDatasetPtr read_mnist(ImageSetInfo info, const std::string& folder, Part part) {
-  const auto paths = find_files(folder, part, mnist_files());
+ImageDatasetPtr read_mnist(ImageSetInfo info, const std::string& folder, Part part,
+                           const Files& files) {
+  const auto paths = find_files(folder, part, files);
   const io::IdxArray images = io::read_idx(paths[0]), labels = io::read_idx(paths[1]);
   check<IoError>(images.dims.size() == 3 && !images.bytes.empty(),
                  "{}: IDX dimensions [{}], expected images as [count, height, width]; check that "
@@ -216,7 +222,7 @@ ImageDatasetPtr read_cifar(ImageSetInfo info, const std::string& folder, Part pa
 ImageDatasetPtr mnist(const std::string& folder, Part part) {
   return read_mnist(
       {.name = "mnist", .class_names = mnist_class_names(), .mean = {0.1307}, .std = {0.3081}},
-      folder, part);
+      folder, part, mnist_files());
 }
 
 ImageDatasetPtr fashion_mnist(const std::string& folder, Part part) {
@@ -224,7 +230,7 @@ ImageDatasetPtr fashion_mnist(const std::string& folder, Part part) {
                      .class_names = fashion_mnist_class_names(),
                      .mean = {0.2860},
                      .std = {0.3530}},
-                    folder, part);
+                    folder, part, fashion_mnist_files());
 }
 
 ImageDatasetPtr cifar10(const std::string& folder, Part part) {

@@ -298,7 +298,7 @@ void resample(const PixelSource& source, const Resizing& resizing, Emit emit) {
   thread_local Scratch scratch;
   const bool nearest = interpolation == Interpolation::nearest;
   const auto axis = [&](std::int64_t from, std::int64_t to) {
-    return from == to && !nearest ? nullptr : &scratch.axes.get(from, to, interpolation);
+    return from == to && !nearest ? nullptr : &scratch.axes.get(from, to, resizing.interpolation);
   };
   const Axis* rows = axis(region.height, height);
   const Axis* columns = axis(region.width, width);

@@ -9,12 +9,14 @@ namespace facula::data {
 namespace {
 
 constexpr int kProbes = 3;           // batches made by the caller alone
-constexpr int kRounds = 3;           // of the comparison
 constexpr double kPlausible = 1.25;  // predictions up to this much above the best are measured
-constexpr double kSegmentSeconds = 0.002;  // of one candidate in one round, at least
-constexpr std::int64_t kMinSegment = 3, kMaxSegment = 256;  // batches
+// How long threads keep to a CPU, and what is in whose cache, takes tens of milliseconds to settle
+// after a change: the rounds that decide are the longer ones.
+constexpr std::size_t kRounds = 5, kDeciding = 3;  // the last three decide
+constexpr double kFirstSegment = 0.002;            // seconds; each round takes twice the one before
+constexpr std::int64_t kMinSegment = 3;            // batches
 constexpr std::size_t kWindow = 32;
-constexpr double kSlower = 1.3;  // than decided, in three windows on end
+constexpr double kChanged = 1.3;  // slower or faster than decided, in three windows on end
 
 double median_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -30,7 +32,12 @@ std::string WorkerSetting::str() const {
   return pool ? "the compute threads, between steps" : "the caller, between steps";
 }
 
-double WorkerTuner::Candidate::median() const { return median_of(rounds); }
+double WorkerTuner::Candidate::least() const { return *std::ranges::min_element(rounds); }
+
+double WorkerTuner::Candidate::typical() const {
+  const auto count = static_cast<std::ptrdiff_t>(std::min(kDeciding, rounds.size()));
+  return median_of({rounds.end() - count, rounds.end()});
+}
 
 WorkerTuner::WorkerTuner(Limits limits) : limits_(limits) { begin_probe(); }
 
@@ -45,20 +52,25 @@ double WorkerTuner::predict(const WorkerSetting& setting) const {
   if (setting.workers == 0) return making_ + use_;
   // Background threads are never faster than the use, than their own work, nor than all the work
   // on all CPUs.
-  const double work = making_ + use_cpu_;
+  const double work = making_cpu_ + use_cpu_;
   return std::max({use_, making_ / setting.workers, work / limits_.cpus});
 }
 
 bool WorkerTuner::add(const Timing& timing) {
   if (phase_ == Phase::keep) return watch(timing.period);
   if (phase_ == Phase::compare) {
+    if (++in_segment_ <= 0) return false;
     segment_seconds_ += timing.period;
-    return ++in_segment_ >= segment_ && next_segment();
+    return segment_is_over() && next_segment();
   }
   const double use = timing.period - timing.making;
   const bool first = probes_ == 0;
-  making_ = first ? timing.making : std::min(making_, timing.making);
-  use_cpu_ = first || use < use_ ? timing.cpu : use_cpu_;
+  if (first || timing.making < making_) {
+    making_ = timing.making;
+    // One thread makes it; what is more is that of threads that look out for work.
+    making_cpu_ = std::min(timing.making, timing.making_cpu);
+  }
+  use_cpu_ = first || use < use_ ? timing.use_cpu : use_cpu_;
   use_ = first ? use : std::min(use_, use);
   if (++probes_ < kProbes) return false;
   begin_compare();
@@ -67,12 +79,17 @@ bool WorkerTuner::add(const Timing& timing) {
 
 void WorkerTuner::begin_compare() {
   alone_period_ = making_ + use_;
+  alone_measured_ = false;
   // In the order of preference: those before win ties.
   std::vector<WorkerSetting> settings;
   if (limits_.compute_threads > 1) settings.push_back({.workers = 0, .pool = true});
   settings.push_back({});
   for (int workers = 1; workers < limits_.cpus; workers *= 2) settings.push_back({workers});
   settings.push_back({limits_.cpus});
+  // Threads that mostly wait, as for a network, leave CPUs to others.
+  if (making_cpu_ < making_ / 2) {
+    for (const int times : {2, 4}) settings.push_back({times * limits_.cpus});
+  }
 
   candidates_.clear();
   double best = alone_period_;
@@ -83,25 +100,28 @@ void WorkerTuner::begin_compare() {
   std::erase_if(candidates_, [&](const Candidate& candidate) {
     return candidate.predicted > kPlausible * best;
   });
-  const double batches = std::ceil(kSegmentSeconds / std::max(best, 1e-9));
-  segment_ = static_cast<std::int64_t>(
-      std::clamp(batches, static_cast<double>(kMinSegment), static_cast<double>(kMaxSegment)));
   phase_ = Phase::compare;
-  in_segment_ = 0;
-  segment_seconds_ = 0;
   run(0);
+}
+
+/// Threads that began together finish together, so that batches come in bursts of their number: a
+/// segment is a whole number of those.
+bool WorkerTuner::segment_is_over() const {
+  const std::size_t round = candidates_[current_].rounds.size();
+  return in_segment_ >= kMinSegment && in_segment_ % std::max(setting_.workers, 1) == 0 &&
+         segment_seconds_ >= std::ldexp(kFirstSegment, static_cast<int>(round));
 }
 
 bool WorkerTuner::next_segment() {
   const WorkerSetting before = setting_;
   candidates_[current_].rounds.push_back(segment_seconds_ / static_cast<double>(in_segment_));
-  in_segment_ = 0;
-  segment_seconds_ = 0;
-  const auto next = std::ranges::min_element(
-      candidates_, {}, [](const Candidate& candidate) { return candidate.rounds.size(); });
-  if (std::ssize(next->rounds) < kRounds) {
+  const auto rounds = [](const Candidate& candidate) { return candidate.rounds.size(); };
+  const auto [fewest, most] = std::ranges::minmax(candidates_, {}, rounds);
+  if (rounds(fewest) == rounds(most)) leave_out_hopeless();
+  const auto next = std::ranges::min_element(candidates_, {}, rounds);
+  if (rounds(*next) < kRounds && candidates_.size() > 1) {
     run(static_cast<std::size_t>(next - candidates_.begin()));
-  } else if (disappoints()) {
+  } else if (!alone_measured_ && least_typical() > alone_period_) {
     candidates_.push_back({WorkerSetting{}, alone_period_});
     run(candidates_.size() - 1);
   } else {
@@ -113,38 +133,42 @@ bool WorkerTuner::next_segment() {
 void WorkerTuner::run(std::size_t candidate) {
   current_ = candidate;
   setting_ = candidates_[candidate].setting;
+  // Threads that begin with an empty queue make more than is taken until they have filled it.
+  in_segment_ = -2 * std::int64_t{setting_.workers};
+  segment_seconds_ = 0;
 }
 
-double WorkerTuner::least_median() const {
-  double least = candidates_[0].median();
-  for (const Candidate& candidate : candidates_) least = std::min(least, candidate.median());
-  return least;
+double WorkerTuner::least_typical() const {
+  return std::ranges::min_element(candidates_, {}, &Candidate::typical)->typical();
 }
 
-bool WorkerTuner::disappoints() const {
-  const bool alone_measured = std::ranges::any_of(
-      candidates_, [](const Candidate& candidate) { return candidate.setting == WorkerSetting{}; });
-  return !alone_measured && least_median() > alone_period_;
+void WorkerTuner::leave_out_hopeless() {
+  for (const Candidate& candidate : candidates_) {
+    if (candidate.setting != WorkerSetting{}) continue;
+    alone_period_ = candidate.typical();
+    alone_measured_ = true;
+  }
+  // The first rounds are short, and may have been disturbed: times up to one and a half of the
+  // least are measured again after the second, up to one and a quarter after the third, and so on.
+  const std::size_t done = candidates_[0].rounds.size();
+  if (done < 2) return;
+  const double hopeless = 1 + std::ldexp(2.0, -static_cast<int>(done));
+  const double least = std::ranges::min_element(candidates_, {}, &Candidate::least)->least();
+  std::erase_if(candidates_,
+                [&](const Candidate& candidate) { return candidate.least() > hopeless * least; });
 }
 
 void WorkerTuner::decide() {
-  const Candidate* best = &candidates_[0];
-  const double least = least_median();
-  for (const Candidate& candidate : candidates_) {
-    if (candidate.median() <= (1 + kTie) * least) {
-      best = &candidate;
-      break;
-    }
-  }
-  for (const Candidate& candidate : candidates_) {
-    if (candidate.setting == WorkerSetting{}) alone_period_ = candidate.median();
-  }
+  const double least = least_typical();
+  const auto best = std::ranges::find_if(candidates_, [least](const Candidate& candidate) {
+    return candidate.typical() <= (1 + kTie) * least;
+  });
   setting_ = best->setting;
-  decided_period_ = best->median();
+  decided_period_ = best->typical();
   phase_ = Phase::keep;
   watched_ = 0;
   window_.clear();
-  slow_windows_ = 0;
+  changed_windows_ = 0;
 }
 
 bool WorkerTuner::watch(double period) {
@@ -153,8 +177,9 @@ bool WorkerTuner::watch(double period) {
   if (window_.size() < kWindow) return false;
   const double typical = median_of(window_);
   window_.clear();
-  slow_windows_ = typical > kSlower * decided_period_ ? slow_windows_ + 1 : 0;
-  if (slow_windows_ < 3 || watched_ < patience_) return false;
+  const bool changed = typical > kChanged * decided_period_ || typical < decided_period_ / kChanged;
+  changed_windows_ = changed ? changed_windows_ + 1 : 0;
+  if (changed_windows_ < 3 || watched_ < patience_) return false;
   patience_ *= 2;
   const WorkerSetting before = setting_;
   begin_probe();

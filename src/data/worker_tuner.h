@@ -23,10 +23,11 @@ struct WorkerSetting {
 ///
 /// It begins with the caller alone and measures what making and using a batch cost and how busy the
 /// CPUs are during the use. That predicts every setting well enough to leave out those that are
-/// far from the best; the others are run in turn, a few batches each, several rounds, and the one
-/// with the least median is kept. If none of them keeps up with what the caller alone promised,
-/// that is measured, too. A setting that needs fewer threads wins unless another is faster by more
-/// than kTie. When the loop becomes slower for good, the search begins anew.
+/// far from the best; the others are run in turn, in rounds that grow longer and leave out what is
+/// far behind, and the one with the least median of the last rounds is kept. If none of them keeps
+/// up with what the caller alone promised, that is measured, too. A setting that needs fewer
+/// threads wins unless another is faster by more than kTie. When the loop becomes slower or faster
+/// for good, the search begins anew.
 class WorkerTuner {
  public:
   struct Limits {
@@ -40,13 +41,14 @@ class WorkerTuner {
   struct Timing {
     double period = 0;  // seconds from one batch to the next
     double making = 0;  // seconds of that (of one thread) for making a batch, or of waiting for it
-    double cpu = 0;     // CPU seconds of all threads of the process during the rest
+    // CPU seconds of all threads of the process meanwhile, and during the rest.
+    double making_cpu = 0, use_cpu = 0;
   };
   /// Returns true if the setting has changed.
   bool add(const Timing& timing);
 
   const WorkerSetting& setting() const { return setting_; }
-  /// While true, Timing::cpu is needed.
+  /// While true, the CPU seconds of a Timing are needed.
   bool probing() const { return phase_ == Phase::probe; }
   /// What was decided, and the time of the caller alone beside it; empty before.
   std::string decision() const;
@@ -60,17 +62,20 @@ class WorkerTuner {
     double predicted = 0;
     std::vector<double> rounds = {};  // mean period of each
 
-    double median() const;
+    double least() const;
+    /// The median of the last rounds.
+    double typical() const;
   };
 
   void begin_probe();
   void begin_compare();
   double predict(const WorkerSetting& setting) const;
   void run(std::size_t candidate);
+  bool segment_is_over() const;
   bool next_segment();
-  double least_median() const;
-  /// True if the caller alone, who was left out, promises more than all that was measured.
-  bool disappoints() const;
+  double least_typical() const;
+  /// Notes what the caller alone takes, should it be among them.
+  void leave_out_hopeless();
   void decide();
   bool watch(double period);
 
@@ -79,18 +84,20 @@ class WorkerTuner {
   WorkerSetting setting_;
   // The least of each that probing saw.
   int probes_ = 0;
-  double making_ = 0, use_ = 0, use_cpu_ = 0;
+  double making_ = 0, making_cpu_ = 0, use_ = 0, use_cpu_ = 0;
 
   std::vector<Candidate> candidates_;
-  std::size_t current_ = 0;  // of the candidates
-  std::int64_t segment_ = 0, in_segment_ = 0;
+  std::size_t current_ = 0;      // of the candidates
+  std::int64_t in_segment_ = 0;  // batches; below 0 they do not count yet
   double segment_seconds_ = 0;
 
-  double decided_period_ = 0, alone_period_ = 0;
+  double decided_period_ = 0;
+  double alone_period_ = 0;  // of the caller alone: as probing promised or, then, as measured
+  bool alone_measured_ = false;
   double watched_ = 0;          // seconds since the decision
   double patience_ = 2;         // seconds between searches, growing
   std::vector<double> window_;  // the latest periods
-  int slow_windows_ = 0;
+  int changed_windows_ = 0;
 };
 
 }  // namespace facula::data

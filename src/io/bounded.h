@@ -88,8 +88,9 @@ class MemoryBudget {
   /// Throws IoError if that is too much. Called before the memory is allocated.
   void charge(uint64_t bytes) {
     check<IoError>(bytes <= left_,
-                   "{}: its content would take far more memory than its size justifies; the file "
-                   "is damaged or malicious, refuse it",
+                   "{}: its content would take far more memory than its size justifies; unless it "
+                   "is made of very many tiny tensors, which should be joined, the file is damaged "
+                   "or malicious, refuse it",
                    source_);
     left_ -= bytes;
   }

@@ -14,6 +14,7 @@
 #include "io/file.h"
 #include "io/file_format.h"
 #include "io/safetensors/safetensors.h"
+#include "io/state_entry.h"
 #include "io/torch/torch_file.h"
 
 namespace facula {
@@ -82,6 +83,12 @@ void note_values(ModelFileInfo& info, const StateDict& structure) {
   }
 }
 
+/// Throws IoError if one StateDict cannot hold all tensors.
+void check_names(const ModelFileInfo& info, const std::string& path) {
+  StateDict names;
+  for (const TensorInfo& tensor : info.tensors) io::add_entry(names, tensor.name, Tensor(), path);
+}
+
 void describe_safetensors(ModelFileInfo& info, ByteSpan file, const std::string& path) {
   const io::SafetensorsReader reader(file, path);
   for (const auto& entry : reader.entries()) {
@@ -95,6 +102,7 @@ void describe_safetensors(ModelFileInfo& info, ByteSpan file, const std::string&
   } else {
     info.format = "safetensors";
     for (const auto& [key, text] : reader.metadata()) info.metadata.emplace_back(key, text);
+    check_names(info, path);
   }
 }
 
@@ -145,6 +153,7 @@ void describe(ModelFileInfo& info, ByteSpan file, const std::string& path) {
       const io::NpzReader reader(file, path);
       for (std::size_t i = 0; i < reader.size(); ++i)
         add_npy(info, reader.describe(i), reader.name(i), path);
+      check_names(info, path);
     }
   }
 }

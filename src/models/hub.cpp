@@ -76,7 +76,10 @@ nn::AnyModule load(const std::string& model, const LoadOptions& options) {
   if (options.weights.empty()) return module;
   const std::string path = download(options.weights, options.sha256, options.download);
   try {
-    module->load_pth(path, {.key_prefix = options.key_prefix, .strict = options.strict});
+    const nn::LoadReport report =
+        module->load_pth(path, {.key_prefix = options.key_prefix, .strict = options.strict});
+    check<ValueError>(report.missing.size() < module->state_dict().flat().size(),
+                      "none of its names is one of the model's; check the key_prefix");
   } catch (const ValueError& error) {
     fail<ValueError>("hub: {} holds no weights of {}: {}", options.weights, model, error.what());
   }

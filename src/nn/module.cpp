@@ -416,10 +416,26 @@ StateDict without_prefix(const StateDict& state, const std::string& prefix) {
   StateDict stripped;
   for (const auto& [name, value] : state.flat()) {
     if (name.size() > prefix.size() && name.starts_with(prefix)) {
+      check<ValueError>(name[prefix.size()] != '.' || prefix.ends_with('.'),
+                        "load_pth: the key_prefix \"{}\" leaves the point that follows it; end it "
+                        "in one",
+                        prefix);
       stripped.set(std::string_view(name).substr(prefix.size()), *value);
     }
   }
   return stripped;
+}
+
+/// What to do if `state` has a tensor of the module under a longer name; else "".
+std::string hint_of_prefix(const NamedTensorList& own, const StateDict& state) {
+  if (own.empty() || state.contains(own.front().first)) return "";
+  const std::string& name = own.front().first;
+  for (const auto& [longer, value] : state.flat()) {
+    if (!longer.ends_with("." + name)) continue;
+    return fmt::format("\nThe file has \"{}\": if all names begin so, set key_prefix = \"{}\"",
+                       longer, longer.substr(0, longer.size() - name.size()));
+  }
+  return "";
 }
 
 /// The first few names, to see what prefix they have.
@@ -485,7 +501,9 @@ LoadReport Module::load_pth(const std::string& path, const LoadPthOptions& optio
                       options.key_prefix, examples(file));
     return load_state_dict(state, options.strict);
   } catch (const ValueError& error) {
-    fail<ValueError>("{}: {}", path, error.what());
+    const bool prefixed = !options.key_prefix.empty();
+    fail<ValueError>("{}: {}{}", path, error.what(),
+                     prefixed ? "" : hint_of_prefix(Walk::state(*this), file));
   }
 }
 

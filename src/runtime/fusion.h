@@ -12,7 +12,8 @@
 //
 // With gradients being recorded, a fused call replaces its parts on the tape; it therefore requires
 // that nobody else holds what lies between: relu must be given a temporary or std::move(x), or
-// follow in an nn::Sequential.
+// follow in an nn::Sequential. It saves the bias, to find relu's zeros: changing that in place
+// between forward and backward is an error, where it was none for the parts.
 #pragma once
 
 #include "ops/schema/call.h"

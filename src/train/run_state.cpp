@@ -139,8 +139,9 @@ void check_run_options(const TrainerOptions& options, const StateDict& checkpoin
         path, name, text ? *text : "not given", value);
   }
   for (const auto& [name, value] : saved.entries()) {
-    const bool given = std::any_of(options.run_options.begin(), options.run_options.end(),
-                                   [&](const auto& option) { return option.first == name; });
+    const bool given =
+        std::any_of(options.run_options.begin(), options.run_options.end(),
+                    [&name = name](const auto& option) { return option.first == name; });
     check<RunOptionsError>(
         given,
         "{}: {} is given in the run that wrote this checkpoint, but not now; use "

@@ -13,6 +13,7 @@
 #include <facula/ops.h>
 #include <facula/parallel.h>
 
+#include "backends/cpu/streaming.h"
 #include "base/check.h"
 #include "runtime/mode.h"
 
@@ -90,6 +91,17 @@ inline void expect_like_reference(const std::function<Results()>& compute, doubl
   for (std::size_t i = 0; i < actual.size(); ++i) {
     expect_close(actual[i], expected[i], tolerance, what + ", result " + std::to_string(i));
   }
+}
+
+/// How many copies of a tensor are together stored past the caches.
+inline std::int64_t copies_past_caches(const Tensor& one) {
+  return cpu::most_cached_bytes() / one.nbytes() + 1;
+}
+
+/// `count` copies of one image, one after the other in channels_last.
+inline Tensor copies_of(const Tensor& image, std::int64_t count) {
+  const IntList sizes = image.sizes();
+  return image.expand({count, sizes[1], sizes[2], sizes[3]}).contiguous(kChannelsLast);
 }
 
 /// Restores the number of threads.

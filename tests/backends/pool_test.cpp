@@ -8,26 +8,37 @@ namespace facula {
 namespace {
 
 struct Problem {
-  Dims input;
-  std::int64_t kernel, stride, padding = 0, dilation = 1;
+  Dims input, kernel, stride, padding = {0}, dilation = {1};
+  bool ceil_mode = false, count_include_pad = true;
 
   std::string str() const {
-    return fmt::format("input {} kernel {} stride {} padding {} dilation {}", input, kernel, stride,
-                       padding, dilation);
+    return fmt::format("input {} kernel {} stride {} padding {} dilation {} ceil_mode {}", input,
+                       kernel, stride, padding, dilation, ceil_mode);
   }
 };
 
 // Few channels go through several windows at once; 300 positions of 7 channels make several blocks.
+// Of one channel, 16, 8 or 4 windows of a line go together.
 const Problem kProblems[] = {
-    {{3, 6, 28, 28}, 2, 2},      {{2, 16, 10, 10}, 2, 2}, {{2, 1, 9, 7}, 2, 2},
-    {{2, 15, 13, 12}, 3, 2, 1},  {{1, 7, 5, 301}, 2, 1},  {{2, 3, 11, 17}, 3, 1, 1, 2},
-    {{2, 64, 7, 9}, 3, 2, 1},    {{2, 2, 8, 8}, 2, 2, 1}, {{4, 33, 6, 6}, 2, 2},
-    {{1, 5, 4, 40}, 3, 3, 1, 1}, {{2, 9, 3, 3}, 3, 1},    {{2, 4, 12, 2}, 2, 2},
+    {{3, 6, 28, 28}, {2}, {2}},     {{2, 16, 10, 10}, {2}, {2}},
+    {{2, 1, 9, 7}, {2}, {2}},       {{2, 15, 13, 12}, {3}, {2}, {1}},
+    {{1, 7, 5, 301}, {2}, {1}},     {{2, 3, 11, 17}, {3}, {1}, {1}, {2}},
+    {{2, 64, 7, 9}, {3}, {2}, {1}}, {{2, 2, 8, 8}, {2}, {2}, {1}},
+    {{4, 33, 6, 6}, {2}, {2}},      {{1, 5, 4, 40}, {3}, {3}, {1}, {1}},
+    {{2, 9, 3, 3}, {3}, {1}},       {{2, 4, 12, 2}, {2}, {2}},
+    {{2, 3, 9, 71}, {3}, {2}, {1}}, {{1, 2, 8, 80}, {2}, {2}},
 };
 
 Results max_pool(const Problem& p, const Tensor& x) {
-  const auto [y, index] = max_pool2d_with_indices(x, p.kernel, p.stride, p.padding, p.dilation);
+  const auto [y, index] =
+      max_pool2d_with_indices(x, p.kernel, p.stride, p.padding, p.dilation, p.ceil_mode);
   return {y, index, max_pool2d_backward(y, index, {x.size(2), x.size(3)})};
+}
+
+Results average_pool(const Problem& p, const Tensor& x) {
+  const Tensor y = avg_pool2d(x, p.kernel, p.stride, p.padding, p.ceil_mode, p.count_include_pad);
+  return {y, avg_pool2d_backward(y, {x.size(2), x.size(3)}, p.kernel, p.stride, p.padding,
+                                 p.count_include_pad)};
 }
 
 TEST(MaxPool, AgreesWithTheReference) {
@@ -39,6 +50,32 @@ TEST(MaxPool, AgreesWithTheReference) {
         expect_like_reference([&] { return max_pool(p, x); }, 1e-6, p.str());
       }
     }
+  }
+}
+
+/// Windows of any shape over images that hold at least one.
+Problem random_problem(Source& source) {
+  Problem p = {
+      {source.integer(1, 3), source.integer(1, 40)}, {}, {}, {}, {}, source.coin(), source.coin()};
+  for (int d = 0; d < 2; ++d) {
+    const std::int64_t kernel = source.integer(1, 5), dilation = source.integer(1, 3);
+    p.input.push_back(dilation * (kernel - 1) + source.integer(1, d ? 60 : 12));
+    p.kernel.push_back(kernel);
+    p.stride.push_back(source.integer(1, 4));
+    p.padding.push_back(source.integer(0, kernel / 2));
+    p.dilation.push_back(dilation);
+  }
+  return p;
+}
+
+TEST(Pooling, RandomProblemsAgreeWithTheReference) {
+  Source source(5);
+  for (int i = 0; i < problems(300); ++i) {
+    const Problem p = random_problem(source);
+    const Tensor x = source.values(p.input, i % 3 ? kFloat32 : kFloat64,
+                                   source.coin() ? kContiguous : kChannelsLast);
+    expect_like_reference([&] { return max_pool(p, x); }, 1e-6, "max, " + p.str());
+    expect_like_reference([&] { return average_pool(p, x); }, 1e-6, "average, " + p.str());
   }
 }
 
@@ -60,11 +97,19 @@ TEST(MaxPool, TheFirstOfEqualsAndNaNsWins) {
   }
 }
 
-TEST(MaxPool, SameBitsOnAllThreads) {
+// Of each, three to eight images make a slice.
+const Problem kManyImages[] = {{{21, 16, 13, 12}, {3}, {2}, {1}},
+                               {{20, 7, 17, 18}, {2}, {2}},
+                               {{20, 33, 9, 9}, {3}, {1}, {1}, {2}}};
+
+TEST(Pooling, SameBitsOnAllThreads) {
   Source source(3);
-  for (const Problem& p : kProblems) {
-    const Tensor x = source.values(p.input, kFloat32, kChannelsLast);
-    expect_same_bits_on_all_threads([&] { return max_pool(p, x); }, p.str());
+  for (const Problem& p : kManyImages) {
+    for (MemoryFormat format : {kContiguous, kChannelsLast}) {
+      const Tensor x = source.values(p.input, kFloat32, format);
+      expect_same_bits_on_all_threads([&] { return max_pool(p, x); }, p.str());
+      expect_same_bits_on_all_threads([&] { return average_pool(p, x); }, p.str());
+    }
   }
 }
 
@@ -80,6 +125,18 @@ TEST(AveragePool, GradientsKeepTheLayoutOfTheInput) {
     sum(y * factors).backward();
     EXPECT_TRUE(x.grad().is_contiguous(format));
     expect_close(x.grad(), (factors / 24).expand(x.sizes()), 1e-6, "the gradient");
+  }
+}
+
+// float32 sums of 0.1 would be 5e-4 off for 224 x 224 of them.
+TEST(AveragePool, LargeWindowsLoseNoDigits) {
+  for (const Dims& sizes : {Dims{1, 1, 224, 224}, Dims{1, 70, 224, 224}, Dims{2, 3, 9, 1000}}) {
+    for (MemoryFormat format : {kContiguous, kChannelsLast}) {
+      const Tensor x = full(sizes, 0.1f).contiguous(format);
+      for (double mean : adaptive_avg_pool2d(x, 1).to_vector<double>()) {
+        EXPECT_NEAR(mean, 0.1f, 2e-8) << fmt::format("{}", sizes);
+      }
+    }
   }
 }
 

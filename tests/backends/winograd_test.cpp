@@ -9,6 +9,7 @@
 // 0.3e-6 to 0.5e-6 against 0.2e-6 to 1.1e-6.
 #include <facula/backends.h>
 
+#include "ops/attrs/conv2d.h"
 #include "ops/schema/convolution.h"
 #include "runtime/op_registry.h"
 #include "tests/backends/kernel_check.h"
@@ -59,6 +60,13 @@ class SwitchGuard {
  private:
   bool before_ = backends::cpu::winograd();
 };
+
+/// What `compute` gives without Winograd's algorithm.
+Tensor directly(const std::function<Tensor()>& compute) {
+  const SwitchGuard restore;
+  backends::cpu::winograd(false);
+  return compute();
+}
 
 /// Which of the three ops use Winograd's algorithm: their bits change with the switch.
 std::vector<bool> uses_winograd(const Problem& p, const Operands& operands) {
@@ -166,8 +174,9 @@ TEST(Winograd, LargeResultsAgreeWithDirectSummation) {
     const Problem p = {72, 32, channels, 32, 32};
     const Tensor x = source.values({1, p.c, p.h, p.w}).expand(p.input()).contiguous(kChannelsLast);
     const Tensor weight = source.values({p.oc, p.c, 3, 3});
-    const Tensor expected = conv2d(x.narrow(0, 0, 1), weight, {}, {1, 1}, p.padding);
-    const Tensor actual = conv2d(x, weight, {}, {1, 1}, p.padding);
+    const auto result = [&](const Tensor& of) { return conv2d(of, weight, {}, {1, 1}, p.padding); };
+    const Tensor actual = result(x), expected = directly([&] { return result(x.narrow(0, 0, 1)); });
+    EXPECT_NE(bytes_of(actual.narrow(0, 0, 1)), bytes_of(expected));
     for (std::int64_t image : {0, 35, 71}) {
       expect_close(actual.narrow(0, image, 1), expected, kTolerance, p.str());
     }
@@ -183,12 +192,77 @@ TEST(Winograd, LargeGradientsOfInputsAtStride2AgreeWithDirectSummation) {
     const auto gradient = [&](const Tensor& of, std::int64_t n) {
       return conv2d_backward_input(of, weight, {n, p.c, p.h, p.w}, p.strides(), p.padding);
     };
-    const Tensor expected = gradient(grad.narrow(0, 0, 1).contiguous(), 1);
     const Tensor actual = gradient(grad.contiguous(kChannelsLast), p.n);
+    const Tensor expected =
+        directly([&] { return gradient(grad.narrow(0, 0, 1).contiguous(), 1); });
+    EXPECT_NE(bytes_of(actual.narrow(0, 0, 1)), bytes_of(expected));
     for (std::int64_t image : {0, 35, 71}) {
       expect_close(actual.narrow(0, image, 1), expected, kTolerance, p.str());
     }
   }
+}
+
+/// As promised in backends.h: times the largest magnitudes and the number of products.
+constexpr double kStatedBound = 4e-6;
+
+double largest(const Tensor& t) { return amax(abs(t)).item<double>(); }
+
+/// Numbers whose rounding errors add up in different ways: scattered, of one sign, a few of them
+/// far larger than the others, exact, and all alike.
+std::vector<Tensor> numbers(Source& source, IntList sizes) {
+  const Tensor x = source.values(sizes, kFloat32, kChannelsLast);
+  return {x, abs(x), where(abs(x) > 2.5, x * 1e4, x), sign(x), full_like(x, 0.1f)};
+}
+
+TEST(Winograd, ErrorsStayBelowTheStatedBound) {
+  Source source(22);
+  constexpr std::int64_t kChannels[] = {32, 160, 700};
+  for (std::int64_t stride : {1, 2}) {
+    for (std::int64_t channels : problems(kChannels)) {
+      const Problem p = {4, channels, 32, 16, 16, {1, 1}, stride};
+      const Problem wide = {4, 32, channels, 16, 16, {1, 1}, stride};
+      const auto x = numbers(source, p.input()), w = numbers(source, {p.oc, p.c, 3, 3});
+      const auto grad = numbers(source, wide.output());
+      const auto v = numbers(source, {wide.oc, wide.c, 3, 3});
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        const auto results = [&](DType dtype) -> Results {
+          const Tensor g = grad[i].to(dtype), y = x[i].to(dtype);
+          return {conv2d(y, w[i].to(dtype), {}, p.strides(), p.padding),
+                  conv2d_backward_input(g, v[i].to(dtype), wide.input(), p.strides(), p.padding)};
+        };
+        const Results actual = results(kFloat32), exact = results(kFloat64);
+        const double bound = kStatedBound * 9 * static_cast<double>(channels);
+        EXPECT_LT(largest(actual[0] - exact[0]), bound * largest(x[i]) * largest(w[i])) << p.str();
+        EXPECT_LT(largest(actual[1] - exact[1]), bound * largest(grad[i]) * largest(v[i]))
+            << p.str();
+      }
+    }
+  }
+}
+
+// Enough blocks of channels and outputs that one share of all tiles would do. Without padding,
+// equal numbers give sums that are known.
+TEST(Winograd, LongGradientsOfWeightsStayBelowTheStatedBound) {
+  constexpr std::int64_t kImages = 16, kSide = 64;
+  const Tensor x = full({kImages, 65, 129, 129}, 0.3f).contiguous(kChannelsLast);
+  const Tensor grad = full({kImages, 129, kSide, kSide}, 0.3f).contiguous(kChannelsLast);
+  const Tensor gradient = conv2d_backward_weight(grad, x, {3, 3}, {2, 2}, {0, 0});
+  const double exact = std::pow(static_cast<double>(0.3f), 2) * kImages * kSide * kSide;
+  EXPECT_LT(largest(gradient.to(kFloat64) - exact), kStatedBound * exact);
+}
+
+TEST(Winograd, LeavesSumsTooLongForTheBoundToOthers) {
+  const auto refusal = [](std::int64_t channels) {
+    const Tensor x = empty({1, channels, 16, 16}), w = empty({32, channels, 3, 3});
+    const Tensor* inputs[] = {&x, &w};
+    const ops::conv2d_attrs attrs{
+        .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1};
+    Tensor out;
+    const KernelArgs args{{op(OpId::conv2d), inputs, 2, &attrs}, &out, 1};
+    return implementations(OpId::conv2d, DeviceType::cpu)[0].refuse(args);
+  };
+  EXPECT_EQ(refusal(16384), nullptr);
+  EXPECT_STREQ(refusal(16385), "so many channels that errors could exceed the stated bound");
 }
 
 TEST(Winograd, SameBitsOnAllThreads) {

@@ -164,6 +164,18 @@ class Data(ProgramTest):
             self.assertTrue(result['bottleneck'])
         self.assertEqual([r['workers'] for r in results], ['0', '1', '3', 'auto'])
 
+    def test_the_bottleneck_is_what_takes_longest(self):
+        # 28 x 28 pixels are made into 224 x 224: far more work than reading the result once. Other
+        # programs may hold up the loop now and then, but not every time.
+        named = set()
+        for _ in range(10):
+            result = self.one_json_line('data', 'bench', self.data, '--transform', 'imagenet-train',
+                                        '--batch', 4, '--epochs', 1, '--workers', 0, '--json')
+            named.add(result['bottleneck'])
+            if 'cropping and converting' in named:
+                return
+        self.fail(f'the bottleneck is always {named}')
+
     def test_a_packed_set_holds_the_same_images(self):
         packed = self.folder / 'train.fpk'
         done = run('data', 'pack', self.data, packed)

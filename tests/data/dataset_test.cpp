@@ -163,6 +163,7 @@ TEST(Dataset, MissingFilesAreNamed) {
   expect_error([&] { mnist(folder.path()); },
                {folder.path(), "lacks train-images-idx3-ubyte", "t10k-labels-idx1-ubyte", ".gz"});
   expect_error([&] { mnist(folder / "absent"); }, {"absent", "is not a folder"});
+  expect_error([&] { fashion_mnist(folder / "absent"); }, {"Fashion-MNIST", "is not a folder"});
   put_mnist(folder, "train", 2);
   expect_error([&] { mnist(folder.path(), Part::test); }, {"lacks t10k-images-idx3-ubyte"});
   expect_error([&] { cifar10(folder.path()); },

@@ -329,6 +329,35 @@ TEST(Loader, LeavingAnEpochEarlyStopsIt) {
   }
 }
 
+/// Tells whether the thread that made it reads a sample. Its reads wait, for which kAuto would like
+/// more threads.
+struct SameThread : Dataset {
+  const std::thread::id maker = std::this_thread::get_id();
+
+  std::int64_t size() const override { return 40; }
+  Sample get(std::int64_t) const override {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    return {std::int64_t{std::this_thread::get_id() == maker}};
+  }
+};
+
+/// Each sample goes through another loader, whose number of workers is automatic.
+struct Nested : Dataset {
+  std::int64_t size() const override { return 12; }
+  Sample get(std::int64_t) const override {
+    const DataLoader inner(std::make_shared<SameThread>());
+    std::int64_t same = 0;
+    for (const Batch& batch : inner.epoch(0)) same += batch[0].item<std::int64_t>();
+    return {same};
+  }
+};
+
+TEST(Loader, WithinAnothersDataSetMakesItsBatchesItself) {
+  // It must not wait for threads that may all be waiting for it.
+  const DataLoader outer(std::make_shared<Nested>(), {.num_workers = 2});
+  for (const Batch& batch : outer.epoch(0)) EXPECT_EQ(batch[0].item<std::int64_t>(), 40);
+}
+
 TEST(Loader, MemoryOfBatchesIsUsedAgain) {
   const auto set = noise();
   const DataLoader loader(

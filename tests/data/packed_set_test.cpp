@@ -216,7 +216,7 @@ TEST(Packed, OpenFindsTheParts) {
                {"train.fpk", "one file", "val.fpk or test.fpk"});
   EXPECT_EQ(open("packed:" + folder.path())->size(), 4);
   expect_error([&] { open("packed:" + folder.path(), Part::test); },
-               {folder.path(), "lacks val.fpk or test.fpk"});
+               {folder.path(), "lacks val.fpk or test.fpk", "facula data pack"});
   pack(*counting_set(3), folder / "test.fpk");
   EXPECT_EQ(open("packed:" + folder.path(), Part::test)->size(), 3);
   pack(*counting_set(2), folder / "val.fpk");

@@ -13,25 +13,42 @@ namespace {
 struct Machine {
   int cpus;
   double making, use, busy;
-  double spread = 0;    // of the measurements, relative
-  double handover = 0;  // seconds that threads lose to each other with every batch
+  double spread = 0;     // of the measurements, relative
+  double handover = 0;   // seconds that threads lose to each other with every batch
+  double waiting = 0;    // the part of `making` that leaves its CPU to others
+  bool filling = false;  // threads begin by making twice their number of batches ahead
+  bool bursts = false;   // threads begin, and so finish, together
+  double settling = 0;  // seconds during which background threads, just begun, are a quarter slower
 
   double period(const WorkerSetting& setting) const {
     if (setting == WorkerSetting{}) return making + use;
     if (setting.pool) return handover + making / cpus + use;
-    return handover + std::max({use, making / setting.workers, (making + use * busy) / cpus});
+    return handover +
+           std::max({use, making / setting.workers, (making * (1 - waiting) + use * busy) / cpus});
   }
 };
 
 /// Runs a tuner until it has decided; returns the seconds that passed.
 double run(WorkerTuner& tuner, const Machine& machine, int batches) {
-  double seconds = 0;
-  for (int i = 0; i < batches; ++i) {
+  double seconds = 0, since_change = 0;
+  WorkerSetting before;
+  for (int i = 0, after_change = 0; i < batches; ++i, ++after_change) {
+    if (tuner.setting() != before) since_change = after_change = 0;
+    before = tuner.setting();
     const double noise = 1 + machine.spread * ((i * 7919 % 101) / 50.0 - 1);
-    const double period = machine.period(tuner.setting()) * noise;
+    const int workers = before.workers;
+    double period = machine.period(before) * noise;
+    if (workers > 0 && since_change < machine.settling) period *= 1.25;
+    if (machine.filling && after_change < 2 * workers) period += machine.making / machine.cpus;
+    if (machine.bursts && workers > 0) {
+      const double others = (workers - 1) * machine.use;  // all but the first wait for their use
+      period = after_change % workers == 0 ? workers * period - others : machine.use;
+    }
+    since_change += period;
     tuner.add({.period = period,
                .making = tuner.setting() == WorkerSetting{} ? machine.making * noise : 0,
-               .cpu = machine.busy * machine.use * noise});
+               .making_cpu = machine.making * (1 - machine.waiting) * noise,
+               .use_cpu = machine.busy * machine.use * noise});
     seconds += period;
   }
   return seconds;
@@ -40,7 +57,7 @@ double run(WorkerTuner& tuner, const Machine& machine, int batches) {
 double best_of(const Machine& machine) {
   double best = machine.period({});
   best = std::min(best, machine.period({.workers = 0, .pool = true}));
-  for (int n = 1; n <= machine.cpus; ++n) best = std::min(best, machine.period({.workers = n}));
+  for (int n = 1; n <= 4 * machine.cpus; ++n) best = std::min(best, machine.period({.workers = n}));
   return best;
 }
 
@@ -82,6 +99,50 @@ TEST(WorkerTuner, ChangesItsMindWhenTheLoopChanges) {
   run(tuner, light, 200);
   run(tuner, heavy, 500);
   EXPECT_LE(heavy.period(tuner.setting()), 1.03 * best_of(heavy)) << tuner.decision();
+}
+
+TEST(WorkerTuner, GivesReadsThatWaitMoreThreadsThanCpus) {
+  const Machine network{
+      .cpus = 2, .making = 40e-3, .use = 2e-3, .busy = 1, .spread = 0.05, .waiting = 0.95};
+  WorkerTuner tuner({.cpus = 2, .compute_threads = 2});
+  run(tuner, network, 200);
+  EXPECT_EQ(tuner.setting(), WorkerSetting{.workers = 8}) << tuner.decision();
+}
+
+TEST(WorkerTuner, DoesNotChargeThreadsWithFillingTheirQueue) {
+  const Machine machine{.cpus = 2, .making = 30e-3, .use = 20e-3, .busy = 0.4, .filling = true};
+  WorkerTuner tuner({.cpus = 2, .compute_threads = 2});
+  run(tuner, machine, 20);
+  EXPECT_EQ(tuner.decision(),
+            "batches made by 2 background threads: 20 ms from one to the next; 50 ms with "
+            "num_workers = 0 (2.50x)");
+}
+
+TEST(WorkerTuner, CountsWholeBursts) {
+  const Machine machine{.cpus = 2, .making = 60e-3, .use = 1e-3, .busy = 0, .bursts = true};
+  WorkerTuner tuner({.cpus = 2, .compute_threads = 1});
+  run(tuner, machine, 300);
+  EXPECT_EQ(tuner.decision(),
+            "batches made by 2 background threads: 30 ms from one to the next; 61 ms with "
+            "num_workers = 0 (2.03x)");
+}
+
+TEST(WorkerTuner, SeesWhatThreadsDoOnceTheyHaveSettled) {
+  const Machine machine{
+      .cpus = 2, .making = 0.1e-3, .use = 0.3e-3, .busy = 1, .spread = 0.02, .settling = 8e-3};
+  WorkerTuner tuner({.cpus = 2, .compute_threads = 2});
+  run(tuner, machine, 2000);
+  EXPECT_GT(tuner.setting().workers, 0) << tuner.decision();
+}
+
+TEST(WorkerTuner, SearchesAgainWhenWhatDisturbedItIsGone) {
+  const Machine disturbed{.cpus = 2, .making = 40e-3, .use = 10e-3, .busy = 2, .handover = 60e-3};
+  const Machine quiet{.cpus = 2, .making = 10e-3, .use = 10e-3, .busy = 2};
+  WorkerTuner tuner({.cpus = 2, .compute_threads = 2});
+  run(tuner, disturbed, 200);
+  EXPECT_EQ(tuner.setting(), WorkerSetting{}) << tuner.decision();
+  run(tuner, quiet, 500);
+  EXPECT_LE(quiet.period(tuner.setting()), 1.03 * best_of(quiet)) << tuner.decision();
 }
 
 TEST(WorkerTuner, TellsWhatItBought) {

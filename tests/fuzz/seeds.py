@@ -102,6 +102,10 @@ def torch_objects():
     yield {'numpy': numpy.float32(1.5), 'counter': collections.Counter('aab'),
            'quantized': torch.quantize_per_tensor(weight, 0.1, 0, torch.qint8),
            'complex': torch.zeros(2, dtype=torch.complex64), 'expanded': weight[:1].expand(4, 3)}
+    marked = weight.clone()
+    marked.note = 'attribute'
+    yield {'marked': marked, 'bytes': weight.storage().untyped()}
+    yield {'sparse': torch.eye(2).to_sparse()}
 
 
 def torch_files():

@@ -42,6 +42,9 @@ TEST(ModelFile, TheContentSaysTheFormatAndTheNameNothing) {
       EXPECT_EQ(static_cast<std::int64_t>(tensor.bytes), state.tensor(tensor.name).nbytes());
     }
   }
+  save_npz({}, path);
+  EXPECT_EQ(inspect_model_file(path).format, "npz");
+  EXPECT_TRUE(load_weights(path).empty());
   save_npy(state.tensor("fc.bias"), path);
   expect_equal(load_weights(path).tensor("tensor"), state.tensor("fc.bias"));
   EXPECT_EQ(inspect_model_file(path).format, "npy");
@@ -70,12 +73,36 @@ TEST(ModelFile, SharedMemoryAndValuesOfATorchFile) {
   EXPECT_EQ(info.shared[0], (std::vector<std::string>{"encoder.weight", "decoder.weight"}));
 }
 
+TEST(ModelFile, NamesOfWhichOneWouldBeLostAreRefused) {
+  TempFolder folder;
+  const std::string path = folder / "a.safetensors";
+  const std::vector<uint8_t> data(8);
+  const std::span<const uint8_t> all(data);
+  const auto write = [&](const std::string& first, const std::string& second) {
+    const SafetensorsEntry entries[] = {{first, "F64", {1}, all},
+                                        {second, "F32", {1}, all.first(4)}};
+    write_safetensors(path, entries);
+  };
+  for (const auto& [first, second] : {std::pair("a", "a.b"), std::pair("a.b", "a")}) {
+    write(first, second);
+    EXPECT_ERROR(IoError, "cannot be used", load_safetensors(path));
+    EXPECT_ERROR(IoError, "cannot be used", SafetensorsFile(path).state_dict());
+    EXPECT_NE(inspect_model_file(path).refusal.find("cannot be used"), std::string::npos);
+    EXPECT_EQ(SafetensorsFile(path).tensor(second).numel(), 1);
+  }
+  write("a.b", "a.c");
+  EXPECT_EQ(load_safetensors(path).flat().size(), 2u);
+  EXPECT_EQ(inspect_model_file(path).refusal, "");
+}
+
 TEST(ModelFile, MissingFilesAndRefusedOnes) {
   TempFolder folder;
   EXPECT_ERROR(IoError, "cannot open", load_weights(folder / "absent"));
   EXPECT_ERROR(IoError, "cannot open", inspect_model_file(folder / "absent"));
   put(folder / "lfs", "version https://git-lfs.github.com/spec/v1\noid sha256:1\n");
   EXPECT_ERROR(IoError, "git lfs pull", load_weights(folder / "lfs"));
+  put(folder / "tar", std::string("sys_info\0", 9) + std::string(1000, '\0'));
+  EXPECT_ERROR(IoError, "of 2016", load_weights(folder / "tar"));
   put(folder / "cut.safetensors", std::string("\xff\0\0\0\0\0\0\0{}", 10));
   EXPECT_ERROR(IoError, "the safetensors header", load_weights(folder / "cut.safetensors"));
 }

@@ -5,9 +5,12 @@
 #include <fmt/core.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "npy_files.h"
 #include "test_files.h"
+#include "tests/io/memory_growth.h"
+#include "tests/io/zip_files.h"
 #include "tests/support/expect.h"
 
 namespace facula::io {
@@ -101,7 +104,25 @@ TEST(Npz, OtherArchivesAndDamagedMembers) {
   EXPECT_ERROR(IoError, "could run code",
                load_npz(archive(folder, {{"a.npy", npy_file("|O", "(1,)", "12345678")}})));
   EXPECT_ERROR(IoError, "cannot be used", load_npz(archive(folder, {{"a..b.npy", one}})));
+  EXPECT_ERROR(IoError, "cannot be used",
+               load_npz(archive(folder, {{"a.b.npy", one}, {"a.npy", one}})));
   EXPECT_TRUE(load_npz(archive(folder, {})).empty());
+}
+
+TEST(Npz, MemoryIsInProportion) {
+  TempFolder folder;
+  const std::string path = folder / "a.npz";
+  {
+    const std::string zeros(30'000'000, '\0');
+    put(path, zip_file({{"a.npy", npy_file(">f8", "(1250, 3000)", zeros, true), true}}));
+  }
+  expect_memory_within_limit(std::filesystem::file_size(path), [&] {
+    EXPECT_EQ(load_npz(path).tensor("a").sizes(), IntList({1250, 3000}));
+  });
+  put(path,
+      zip_file({{"a.npy", npy_file("|u1", "(40000000,)", std::string(40'000'000, '\0')), true}}));
+  expect_memory_within_limit(std::filesystem::file_size(path),
+                             [&] { EXPECT_ERROR(IoError, "would decompress to", load_npz(path)); });
 }
 
 TEST(Npz, FilesOfOtherPrograms) {

@@ -9,6 +9,7 @@
 
 #include "io/safetensors/safetensors.h"
 #include "test_files.h"
+#include "tests/io/memory_growth.h"
 #include "tests/support/expect.h"
 
 namespace facula::io {
@@ -163,6 +164,58 @@ TEST(SafetensorsFile, TooManyDimensionsForATensor) {
                                       {"deep", "F32", std::vector<int64_t>(9, 1), data}});
   EXPECT_ERROR(ShapeError, "\"deep\" has 9 dimensions", load_safetensors(folder / "m"));
   EXPECT_EQ(SafetensorsFile(folder / "m").info("deep").shape.size(), 9u);
+}
+
+/// A file of many entries without data; `entry` gives the text of each.
+template <class Entry>
+void put_entries(const std::string& path, int count, const Entry& entry) {
+  std::string header = "{";
+  for (int i = 0; i < count; ++i) {
+    if (i > 0) header += ',';
+    header += entry(i);
+  }
+  header += '}';
+  std::string file(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) file[i] = static_cast<char>(header.size() >> (8 * i) & 0xff);
+  put(path, file + header);
+}
+
+TEST(SafetensorsFile, MemoryIsInProportionHoweverTinyTheTensors) {
+  TempFolder folder;
+  const std::string path = folder / "m";
+  const auto tensor = [](const std::string& name) {
+    return fmt::format(R"("{}":{{"dtype":"U8","shape":[0],"data_offsets":[0,0]}})", name);
+  };
+  const auto load = [&] {
+    bool loaded = true;
+    expect_memory_within_limit(std::filesystem::file_size(path), [&] {
+      try {
+        load_safetensors(path);
+      } catch (const IoError& error) {
+        EXPECT_NE(std::strstr(error.what(), "more memory than its size justifies"), nullptr);
+        loaded = false;
+      }
+    });
+    return loaded;
+  };
+  const std::string room(300, ' ');
+  for (const int count : {100'000, 200'000}) {
+    SCOPED_TRACE(count);
+    put_entries(path, count, [&](int i) { return tensor(std::to_string(i)); });
+    EXPECT_EQ(load(), count == 100'000);
+    put_entries(path, count, [&](int i) { return tensor(fmt::format("a{}.{}", i / 2, i % 2)); });
+    EXPECT_EQ(load(), count == 100'000);
+    put_entries(path, count, [&](int i) { return tensor(std::to_string(i)) + room; });
+    EXPECT_TRUE(load());
+  }
+  for (const int count : {100'000, 300'000}) {
+    SCOPED_TRACE(count);
+    put_entries(path, count, [&](int i) {
+      return fmt::format(R"({}"{}":""{})", i == 0 ? R"("__metadata__":{)" : "", i,
+                         i + 1 == count ? "}" : "");
+    });
+    EXPECT_EQ(load(), count == 100'000);
+  }
 }
 
 TEST(SafetensorsFile, MappingNeedsNoMemory) {

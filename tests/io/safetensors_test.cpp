@@ -8,6 +8,7 @@
 #include "io/archives/compression.h"
 #include "io/safetensors/safetensors_header.h"
 #include "test_files.h"
+#include "tests/io/memory_growth.h"
 
 namespace facula::io {
 namespace {
@@ -115,6 +116,9 @@ TEST(Safetensors, WriterRefusesWhatItCouldNotReadBack) {
   refuse({{"__metadata__", "F32", {2}, data}}, {"reserved"});
   refuse({{"\xff", "F32", {2}, data}}, {"not UTF-8"});
   refuse({}, {"not UTF-8"}, {{"key", "\xc0\x80"}});
+  std::vector<SafetensorsEntry> tiny(200'000, {"", "U8", {0}, {}});
+  for (size_t i = 0; i < tiny.size(); ++i) tiny[i].name = std::to_string(i);
+  refuse(tiny, {"200000 tensors", "join tiny ones"});
   EXPECT_TRUE(folder.names().empty());
 }
 
@@ -271,11 +275,13 @@ TEST(Safetensors, AgreesWithTheVerdictsOnAdversarialFiles) {
     const bool accept = line.find("\taccept") != std::string::npos;
     SCOPED_TRACE(line);
     const auto file = files.at(manifest + name);
-    if (accept) {
-      EXPECT_NO_THROW(SafetensorsReader(file, name));
-    } else {
-      EXPECT_THROW(SafetensorsReader(file, name), IoError);
-    }
+    expect_memory_within_limit(file.size(), [&] {
+      if (accept) {
+        EXPECT_NO_THROW(SafetensorsReader(file, name));
+      } else {
+        EXPECT_THROW(SafetensorsReader(file, name), IoError);
+      }
+    });
     ++checked;
   }
   EXPECT_EQ(checked, 18);

@@ -1,9 +1,7 @@
 // Files made to attack those who open them. Whatever they hold, they give a tree or an error, and
 // neither takes memory that their size does not justify.
 #include <gtest/gtest.h>
-#include <malloc.h>
 
-#include <fstream>
 #include <map>
 #include <set>
 #include <string>
@@ -11,6 +9,7 @@
 
 #include "io/archives/zip.h"
 #include "io/torch/torch_file.h"
+#include "tests/io/memory_growth.h"
 #include "tests/io/shared_files.h"
 #include "tests/io/test_files.h"
 #include "tests/io/zip_files.h"
@@ -20,37 +19,12 @@ namespace {
 
 using Bytes = std::vector<uint8_t>;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kMemoryCanBeMeasured = false;  // sanitizers keep what was freed
-#else
-constexpr bool kMemoryCanBeMeasured = true;
-#endif
-
-/// The line of /proc/self/status that begins with `key`, in bytes.
-uint64_t memory(const std::string& key) {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    if (line.starts_with(key)) return std::stoull(line.substr(key.size())) * 1024;
-  }
-  return 0;
-}
-
-/// By how much the memory of the process grows while `action` runs, at its highest.
-template <class Action>
-uint64_t peak_growth(const Action& action) {
-  ::malloc_trim(0);  // or what was freed before would be used again, unnoticed
-  std::ofstream("/proc/self/clear_refs") << 5;  // the peak begins anew
-  const uint64_t before = memory("VmRSS:");
-  action();
-  const uint64_t peak = memory("VmHWM:");
-  return peak > before ? peak - before : 0;
-}
-
 /// Runs `read`, which may throw an Error that names the file; the message, or "".
 template <class Read>
 std::string verdict(const std::string& name, const Bytes& file, const Read& read) {
   std::string message;
-  const uint64_t growth = peak_growth([&] {
+  SCOPED_TRACE(name);
+  expect_memory_within_limit(file.size(), [&] {
     try {
       read();
     } catch (const Error& error) {
@@ -58,9 +32,6 @@ std::string verdict(const std::string& name, const Bytes& file, const Read& read
       EXPECT_NE(message.find(name), std::string::npos) << message;
     }
   });
-  if (kMemoryCanBeMeasured) {
-    EXPECT_LE(growth, 4 * file.size() + (uint64_t{64} << 20)) << name;
-  }
   return message;
 }
 

@@ -2,6 +2,8 @@
 
 #include <facula/nn.h>
 
+#include <fmt/format.h>
+
 #include "io/torch/torch_file.h"
 #include "tests/io/test_files.h"
 #include "tests/io/zip_files.h"
@@ -39,6 +41,12 @@ std::string archive(const std::string& pickle, const std::string& data = std::st
   std::vector<ZipPart> parts = {{"x/data.pkl", pickle}, {"x/data/0", data}};
   parts.insert(parts.end(), more.begin(), more.end());
   return zip_file(parts);
+}
+
+/// A file of the legacy format with one storage, called 0, of `count` elements.
+std::string legacy(const std::string& pickle, char count, const std::string& data) {
+  return "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.M\xe9\x03.}." + pickle + "](S'0'\ne." +
+         count + std::string(7, '\0') + data;
 }
 
 StateDict load(const std::string& file) {
@@ -156,6 +164,17 @@ TEST(TorchFile, StoragesAreThere) {
                  {"\"0\"", "16 bytes", "12"});
 }
 
+TEST(TorchFile, LegacyStoragesCountInTheirElements) {
+  const std::string data(16, '\0');
+  const std::string floats = entry("w", tensor(storage("FloatStorage", 4), 0, {4}, {1}));
+  EXPECT_EQ(load(legacy(floats, 4, data)).tensor("w").numel(), 4);
+  expect_refused(legacy(floats, 3, data), {"3 elements", "need 4"});
+  // As uint16 and other dtypes without a class of storages are saved.
+  const std::string bytes = entry("w", storage("UntypedStorage", 16));
+  EXPECT_EQ(load(legacy(bytes, 16, data)).tensor("w").dtype(), kUInt8);
+  expect_refused(legacy(bytes, 4, data), {"4 elements", "need 16"});
+}
+
 TEST(TorchFile, LackingDTypesAreListedAndNamed) {
   const auto bytes =
       bytes_of(archive(entry("w", tensor(storage("ComplexFloatStorage", 2), 0, {2}, {1}))));
@@ -163,6 +182,30 @@ TEST(TorchFile, LackingDTypesAreListedAndNamed) {
   EXPECT_EQ(reader.tensors().at(0).dtype, "complex64");
   EXPECT_FALSE(reader.tensors().at(0).facula_dtype);
   expect_error<DTypeError>([&] { reader.load(); }, {"a.pt", "\"w\"", "complex64"});
+}
+
+TEST(TorchFile, TensorsWithAttributes) {
+  const auto file = [](const std::string& function, const std::string& arguments) {
+    return archive(entry("w", "ctorch._tensor\n_rebuild_from_type_v2\n(" + function +
+                                  "ctorch\nTensor\n" + arguments + "}tR"));
+  };
+  const std::string arguments =
+      fmt::format("({}I1\n{}{}t", storage("FloatStorage", 4), tuple({2}), tuple({1}));
+  const std::string rebuild = "ctorch._utils\n_rebuild_tensor\n";
+  EXPECT_EQ(load(file(rebuild, arguments)).tensor("w").numel(), 2);
+  expect_refused(file("ctorch\nSize\n", arguments), {"_rebuild_from_type_v2 with arguments"});
+  expect_refused(file(rebuild, "I1\n"), {"_rebuild_from_type_v2 with arguments"});
+}
+
+TEST(TorchFile, KindsThatFaculaLacksAreNamed) {
+  const auto file = [](const std::string& function) {
+    return archive(entry(
+        "w", "ctorch._utils\n" + function + "\n(ctorch.serialization\n_get_layout\n(S'x'\ntRtR"));
+  };
+  expect_refused(file("_rebuild_sparse_tensor"), {"\"w\" is a sparse tensor", "to_dense()"});
+  expect_refused(file("_rebuild_sparse_csr_tensor"), {"\"w\" is a sparse tensor"});
+  expect_refused(file("_rebuild_nested_tensor"), {"\"w\" is a nested tensor"});
+  expect_refused(file("_rebuild_meta_tensor_no_storage"), {"\"w\" is a tensor without elements"});
 }
 
 TEST(TorchFile, BooleansAreZeroOrOne) {
@@ -178,11 +221,16 @@ TEST(TorchFile, RefusalsSayWhy) {
   expect_refused(archive("}."s, "", {{"y/data.pkl", "}."}}), {"two pickles"});
   expect_refused(archive("}.N."), {"2 bytes follow the pickle"});
   expect_refused(archive("}.", "", {{"x/byteorder", "big"}}), {"big-endian"});
-  expect_refused(archive("cos\nsystem\n(S'true'\ntR."), {"refuses to call \"os.system\""});
+  expect_refused(archive("cos\nsystem\n(S'true'\ntR."),
+                 {"refuses to call \"os.system\"", "state_dict"});
   expect_refused(archive("c__torch__.m\nNet\n)\x81."), {"refuses to call \"__torch__.m.Net\""});
   EXPECT_TRUE(load(archive("c__torch__.m\nNet\n)\x81.", "", {{"x/constants.pkl", ""}})).empty());
   expect_refused("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.M\xe8\x03.", {"version"});
   expect_refused(archive(entry("a", "I1\nS'a.b'\nI2\n")), {"\"a.b\"", "a"});
+  // Python's dictionaries hold these; a StateDict would lose one of each pair.
+  expect_refused(archive("}(S'a.b'\nI1\nS'a'\nI2\nu."), {"\"a\"", "another entry"});
+  expect_refused(archive("}(S'1'\nI1\nI1\nI2\nu."), {"\"1\"", "another entry"});
+  EXPECT_EQ(load(archive("}(S'a.b'\nI1\nS'a'\n}(S'c'\nI2\nuu.")).integer("a.c"), 2);
 }
 
 /// A list of two lists of two lists ...; one that contains itself; a long name used often.
@@ -238,7 +286,10 @@ TEST(TorchFile, LoadPthListsWhatDoesNotFit) {
   const auto before = other.state_dict().tensor("1.weight").to_vector<float>();
   expect_error<ValueError>([&] { other.load_pth(path, {.key_prefix = "net."}); },
                            {path, "\"0.weight\" has size [3, 2]", "unexpected: "});
-  expect_error<ValueError>([&] { other.load_pth(path); }, {"missing: 0.weight", "net.0.weight"});
+  expect_error<ValueError>([&] { other.load_pth(path); },
+                           {"missing: 0.weight", "net.0.weight", "set key_prefix = \"net.\""});
+  expect_error<ValueError>([&] { other.load_pth(path, {.key_prefix = "net"}); },
+                           {path, "\"net\"", "end it in one"});
   expect_error<ValueError>([&] { other.load_pth(path, {.key_prefix = "module."}); },
                            {path, "\"module.\"", "net.0.weight"});
   EXPECT_EQ(other.state_dict().tensor("1.weight").to_vector<float>(), before);

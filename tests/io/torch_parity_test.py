@@ -90,7 +90,15 @@ def make_files(folder):
     save(training_state()['model'], 'ordered.pt')
     for name in LACKING:
         if hasattr(torch, name):
-            save({'x': torch.ones(2).to(getattr(torch, name))}, f'{name}.pt', None)
+            lacking = {'x': torch.ones(2).to(getattr(torch, name))}
+            save(lacking, f'{name}.pt', None)
+            save(lacking, f'{name}.pth', None, _use_new_zipfile_serialization=False)
+    for name, tensor in (('sparse', torch.eye(2).to_sparse()), ('csr', torch.eye(2).to_sparse_csr()),
+                         ('meta', torch.ones(2, device='meta'))):
+        save({'x': tensor}, f'{name}.pt', None)
+    marked = torch.ones(3)
+    marked.note = 'an attribute'
+    save({'x': marked, 'y': torch.zeros(2)}, 'attributes.pt')
     scripted = torch.jit.script(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2)))
     path = str(folder / 'scripted.pt')
     torch.jit.save(scripted, path)

@@ -37,6 +37,8 @@ TEST(Hub, WeightsInsideACheckpoint) {
       "mlp", {.weights = "file://" + (folder / "c.pth"), .key_prefix = "state_dict.module."});
   expect_equal(model->parameters()[0], source->parameters()[0]);
   EXPECT_ERROR(ValueError, "no weights of mlp", hub::load("mlp", {.weights = folder / "c.pth"}));
+  EXPECT_ERROR(ValueError, "none of its names",
+               hub::load("mlp", {.weights = folder / "c.pth", .strict = false}));
   EXPECT_ERROR(ValueError, "no model \"mlp2\"", hub::load("mlp2"));
 }
 

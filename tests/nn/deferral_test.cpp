@@ -519,6 +519,22 @@ TEST(Deferral, CheckpointedSegmentsAndAnomalyModeWorkAsBefore) {
   expect_close(checkpointed, plain);
 }
 
+// relu's zeros are found by means of the bias.
+TEST(Deferral, ABiasChangedBeforeBackwardIsAnError) {
+  Body body([](const Body& m, const Tensor& x) { return relu(m.bn(x)); });
+  const Tensor y = body(images().requires_grad_());
+  {
+    const NoGradGuard no_grad;
+    body.bn.bias.add_(1);
+  }
+  try {
+    sum(y).backward();
+    FAIL() << "nothing is thrown";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("changed in place"), std::string::npos);
+  }
+}
+
 TEST(Deferral, SequentialsHandTheirValuesOn) {
   Sequential model(Conv2d({.in = 3, .out = 20, .kernel = 3, .padding = 1}),
                    BatchNorm2d({.features = 20}), ReLU());

@@ -180,7 +180,23 @@ def silu_backward(grad, x):
     return grad * s * (1 + x * (1 - s))
 
 
+def pair_loss(x, target, loss, reduction, parameter=0.0):
+    terms = CALLS[loss](x, target, parameter) if loss == 'huber_error' else CALLS[loss](x, target)
+    return getattr(terms, reduction)()
+
+
 CALLS = {
+    'absolute_error': lambda x, target: (x - target).abs(),
+    'absolute_error_backward': lambda x, target, grad: torch.sign(x - target) * grad,
+    'huber_error': lambda x, target, delta=1.0: torch.where(
+        (x - target).abs() < delta, (x - target) ** 2 / 2, delta * ((x - target).abs() - delta / 2)),
+    'huber_error_backward': lambda x, target, grad, delta=1.0: (x - target).clamp(
+        -delta, delta) * grad,
+    'logit_cross_entropy': lambda x, target: (1 - target) * x - F.logsigmoid(x),
+    'logit_cross_entropy_backward': lambda x, target, grad: (torch.sigmoid(x) - target) * grad,
+    'pair_loss': pair_loss,
+    'squared_error': lambda x, target: (x - target) ** 2,
+    'squared_error_backward': lambda x, target, grad: 2 * (x - target) * grad,
     'add_alpha': lambda x, other, alpha: torch.add(x, other, alpha=alpha),
     'allclose': lambda x, *arguments: torch.tensor(torch.allclose(x, *arguments)),
     'clamp_tensor': lambda x, low=None, high=None: torch.clamp(x, low, high),
@@ -267,6 +283,8 @@ CALLS = {
     'squeeze': lambda x, dim=(): squeezed(x, [d % max(x.dim(), 1) for d in dim]) if dim else
     x.squeeze(),
     'std': lambda x, dim=(), correction=1, keepdim=False: torch.std(
+        x, all_dims(x, dim), correction=correction, keepdim=keepdim),
+    'var_mean': lambda x, dim=(), correction=1, keepdim=False: torch.var_mean(
         x, all_dims(x, dim), correction=correction, keepdim=keepdim),
     'var': lambda x, dim=(), correction=1, keepdim=False: torch.var(
         x, all_dims(x, dim), correction=correction, keepdim=keepdim),

@@ -155,6 +155,16 @@ void expect_same_bits(const Tensor& a, const Tensor& b) {
   EXPECT_EQ(std::memcmp(a.impl()->data, b.impl()->data, a.nbytes()), 0);
 }
 
+/// True if alternatives for a call of the op with such attributes have been measured.
+bool was_measured(const std::string& op, const std::string& attributes) {
+  const StateDict record = tuning_record();
+  for (const auto& [number, choice] : record.dict("choices").entries()) {
+    const std::string& problem = choice.get_if<StateDict>()->text("problem");
+    if (problem.starts_with(op) && problem.find(attributes) != std::string::npos) return true;
+  }
+  return false;
+}
+
 TEST(Benchmark, ChangesNoBits) {
   const NoGradGuard no_grad;
   const RestoreBenchmark restore;
@@ -163,11 +173,15 @@ TEST(Benchmark, ChangesNoBits) {
     manual_seed(3);
     std::vector<Tensor> all;
     for (const MemoryFormat format : {kContiguous, kChannelsLast}) {
-      for (const std::int64_t taps : {1, 3}) {
-        const Tensor x = randn({2, 24, 9, 11}).contiguous(format), w = randn({16, 24, taps, taps});
-        all.push_back(conv2d(x, w));
-        all.push_back(conv2d_backward_input(all.back(), w, x.sizes(), {1}, {0}, {1}, 1));
-        all.push_back(conv2d_backward_weight(all.end()[-2], x, {taps, taps}, {1}, {0}, {1}, 1));
+      for (const std::int64_t stride : {1, 2}) {
+        for (const std::int64_t taps : {1, 3}) {
+          const Tensor x = randn({3, 32, 31, 32}).contiguous(format);
+          const Tensor w = randn({40, 32, taps, taps});
+          all.push_back(conv2d(x, w, {}, {stride}));
+          const Tensor y = all.back();
+          all.push_back(conv2d_backward_input(y, w, x.sizes(), {stride}, {0}, {1}, 1));
+          all.push_back(conv2d_backward_weight(y, x, {taps, taps}, {stride}, {0}, {1}, 1));
+        }
       }
     }
     all.push_back(matmul(randn({17, 30}), randn({30, 40})));
@@ -180,6 +194,12 @@ TEST(Benchmark, ChangesNoBits) {
     const std::vector<Tensor> actual = results();
     ASSERT_EQ(actual.size(), expected.size());
     for (std::size_t k = 0; k < actual.size(); ++k) expect_same_bits(actual[k], expected[k]);
+  }
+  // These have alternatives.
+  for (const char* op : {"conv2d ", "conv2d_backward_input "}) {
+    for (const char* stride : {"stride=[1, 1]", "stride=[2, 2]"}) {
+      EXPECT_TRUE(was_measured(op, stride)) << op << stride;
+    }
   }
 }
 

@@ -54,6 +54,26 @@ struct PixelStep {
   }
 };
 
+/// Stores the results of P pixels, and asks for what the next line reads and writes.
+template <int P, bool Whole>
+[[gnu::always_inline]] inline void finish_vector(const DepthwiseLine& line, const Raw (&sums)[P],
+                                                 std::int64_t pixel, std::int64_t c, int lanes) {
+  const std::int64_t at = line.shift + pixel * line.step + c;
+  float* out = line.out + pixel * line.out_step + c;
+  for (int p = 0; p < P; ++p) fetch(line.input, at + p * line.step, line.ahead);
+  if (line.out_ahead) {
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) fetch<true>(out + p * line.out_step, line.out_ahead);
+  }
+  if (Whole && line.stream) {
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) X::stream(out + p * line.out_step, sums[p]);
+  } else {
+#pragma GCC unroll 8
+    for (int p = 0; p < P; ++p) store<Whole>(out + p * line.out_step, sums[p], lanes);
+  }
+}
+
 /// The results of P pixels in one vector of channels. R rows and K columns of taps, if they are
 /// known, make straight code; 0 stands for any number.
 template <int R, int K, int P, bool Whole>
@@ -80,19 +100,7 @@ template <int R, int K, int P, bool Whole>
       }
     }
   }
-  float* out = line.out + pixel * line.out_step + c;
-  for (int p = 0; p < P; ++p) fetch(line.input, at + p * line.step, line.ahead);
-  if (line.out_ahead) {
-#pragma GCC unroll 8
-    for (int p = 0; p < P; ++p) fetch<true>(out + p * line.out_step, line.out_ahead);
-  }
-  if (Whole && line.stream) {
-#pragma GCC unroll 8
-    for (int p = 0; p < P; ++p) X::stream(out + p * line.out_step, sums[p]);
-  } else {
-#pragma GCC unroll 8
-    for (int p = 0; p < P; ++p) store<Whole>(out + p * line.out_step, sums[p], lanes);
-  }
+  finish_vector<P, Whole>(line, sums, pixel, c, lanes);
 }
 
 template <int R, int K, int P>
@@ -119,7 +127,65 @@ void store_taps(const DepthwiseLine& line) {
   for (; pixel < line.pixels; ++pixel) store_pixels<R, K, 1>(line, pixel);
 }
 
+/// The results of a line of P pixels in one vector of channels: every pixel is read once.
+template <int R, int P, bool Ascending, bool Whole>
+[[gnu::always_inline]] inline void store_narrow_vector(const DepthwiseLine& line, std::int64_t c,
+                                                       int lanes) {
+  Raw sums[P];
+  const Raw start = line.bias ? load<Whole>(line.bias + c, lanes) : X::zero();
+#pragma GCC unroll 8
+  for (int p = 0; p < P; ++p) sums[p] = start;
+#pragma GCC unroll 3
+  for (int i = 0; i < R; ++i) {
+    const float* row = line.input + line.shift + line.rows.offsets[i] + c;
+    Raw weights[3];
+#pragma GCC unroll 3
+    for (int j = 0; j < 3; ++j) {
+      weights[j] =
+          load<Whole>(line.weights + line.rows.weights[i] + line.columns.weights[j] + c, lanes);
+    }
+#pragma GCC unroll 8
+    for (int k = 0; k < P; ++k) {  // in the order of the taps of every result
+      const int x = Ascending ? k : P - 1 - k;
+      const Raw value = load<Whole>(row + x * line.step, lanes);
+#pragma GCC unroll 3
+      for (int j = 0; j < 3; ++j) {
+        const int p = Ascending ? x + 1 - j : x - 1 + j;
+        if (p >= 0 && p < P) sums[p] = X::fma(value, weights[j], sums[p]);
+      }
+    }
+  }
+  finish_vector<P, Whole>(line, sums, 0, c, lanes);
+}
+
+template <int R, int P, bool Ascending>
+void store_narrow_line(const DepthwiseLine& given) {
+  const DepthwiseLine line = given;  // or stores might change it
+  std::int64_t c = 0;
+  for (; c + kWidth <= line.channels; c += kWidth) {
+    store_narrow_vector<R, P, Ascending, true>(line, c, kWidth);
+  }
+  if (c < line.channels) {
+    store_narrow_vector<R, P, Ascending, false>(line, c, static_cast<int>(line.channels - c));
+  }
+}
+
+template <int P>
+void store_narrow(const DepthwiseLine& line) {
+  using Store = void (*)(const DepthwiseLine&);
+  constexpr Store kRows[kDepthwiseBlock][2] = {
+      {store_narrow_line<1, P, false>, store_narrow_line<1, P, true>},
+      {store_narrow_line<2, P, false>, store_narrow_line<2, P, true>},
+      {store_narrow_line<3, P, false>, store_narrow_line<3, P, true>}};
+  kRows[line.rows.count - 1][line.columns.offsets[0] < 0](line);
+}
+
 void store_line(const DepthwiseLine& line) {
+  if (line.narrow) {
+    return line.pixels == 4   ? store_narrow<4>(line)
+           : line.pixels == 7 ? store_narrow<7>(line)
+                              : store_narrow<8>(line);
+  }
   using Store = void (*)(const DepthwiseLine&);
   constexpr Store kTaps[kDepthwiseBlock][kDepthwiseBlock] = {
       {store_taps<1, 1>, store_taps<1, 2>, store_taps<1, 3>},

@@ -13,6 +13,9 @@ namespace facula::cpu {
 /// Taps in a direction for which there is straight code.
 constexpr std::int64_t kDepthwiseBlock = 3;
 
+/// Widths of images whose lines can be narrow ones.
+constexpr bool narrow_width(std::int64_t width) { return width == 4 || width == 7 || width == 8; }
+
 /// Rows or columns of a kernel.
 struct DepthwiseTaps {
   std::int64_t count = 0;
@@ -39,6 +42,10 @@ struct DepthwiseLine {
   const float* bias = nullptr;  ///< per channel, or null
   float* out = nullptr;
   std::int64_t out_step = 0;  ///< from one result to the next
+  /// A whole line of the image, of a narrow_width(), with up to kDepthwiseBlock rows of three taps,
+  /// which meet the pixel to the left of the result's, that pixel and the one to its right, or in
+  /// the opposite order. Taps that meet nothing in the line are left out.
+  bool narrow = false;
   /// The results bypass the caches. That needs whole vectors at cache lines.
   bool stream = false;
   DepthwiseAhead ahead{};

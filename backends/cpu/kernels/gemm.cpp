@@ -160,17 +160,21 @@ constexpr int kDotColumns = kVectorRegisters == 32 ? 4 : 2;
 /// Few rows leave registers for more columns, without which the processor waits for sums.
 constexpr int dot_columns(int rows) { return rows <= 2 ? 2 * kDotColumns : kDotColumns; }
 
-/// Adds up the products of M rows of a and N rows of b.
-template <class T, int M, int N>
+/// Adds up the products of M rows of a and N rows of b. With Ahead, asks for what lies `ahead`
+/// elements further in b, for the second-level cache: rows fill most of the first.
+template <class T, int M, int N, bool Ahead>
 [[gnu::always_inline]] inline void add_dots(const T* const* a, const T* const* b,
-                                            std::int64_t count,
+                                            std::int64_t count, std::int64_t ahead,
                                             typename Vec<T>::Raw (&sums)[M][N]) {
   using X = Vec<T>;
   std::int64_t k = 0;
   for (; k + X::kWidth <= count; k += X::kWidth) {
     typename X::Raw right[N];
 #pragma GCC unroll 8
-    for (int s = 0; s < N; ++s) right[s] = X::load(b[s] + k);
+    for (int s = 0; s < N; ++s) {
+      right[s] = X::load(b[s] + k);
+      if constexpr (Ahead) __builtin_prefetch(b[s] + k + ahead, 0, 2);
+    }
 #pragma GCC unroll 6
     for (int r = 0; r < M; ++r) {
       const typename X::Raw left = X::load(a[r] + k);
@@ -190,7 +194,7 @@ template <class T, int M, int N>
   }
 }
 
-template <class T, int M, int N>
+template <class T, int M, int N, bool Ahead>
 void dot_tile(const DotBlock<T>& p, std::int64_t i, std::int64_t j) {
   using X = Vec<T>;
   const T* a[M];
@@ -204,7 +208,7 @@ void dot_tile(const DotBlock<T>& p, std::int64_t i, std::int64_t j) {
     for (int s = 0; s < N; ++s) sums[r][s] = X::zero();
   }
   for (std::int64_t pair = 0; pair < p.batch; ++pair) {
-    add_dots<T, M, N>(a, b, p.k, sums);
+    add_dots<T, M, N, Ahead>(a, b, p.k, N * p.b.stride, sums);
     for (int r = 0; r < M; ++r) a[r] += p.a_step;
     for (int s = 0; s < N; ++s) b[s] += p.b_step;
   }
@@ -222,25 +226,44 @@ void dot_tile(const DotBlock<T>& p, std::int64_t i, std::int64_t j) {
   }
 }
 
-template <class T, int M>
+template <class T, int M, bool Ahead>
 void dot_rows(const DotBlock<T>& p, std::int64_t i) {
   constexpr int kColumns = dot_columns(M);
   std::int64_t j = 0;
-  for (; j + kColumns <= p.n; j += kColumns) dot_tile<T, M, kColumns>(p, i, j);
+  for (; j + kColumns <= p.n; j += kColumns) dot_tile<T, M, kColumns, Ahead>(p, i, j);
   if constexpr (kColumns > kDotColumns) {
-    for (; j + kDotColumns <= p.n; j += kDotColumns) dot_tile<T, M, kDotColumns>(p, i, j);
+    for (; j + kDotColumns <= p.n; j += kDotColumns) dot_tile<T, M, kDotColumns, Ahead>(p, i, j);
   }
-  for (; j < p.n; ++j) dot_tile<T, M, 1>(p, i, j);
+  for (; j < p.n; ++j) dot_tile<T, M, 1, false>(p, i, j);
+}
+
+/// How many of `rows` rows go together. Eight are better cut into 4 + 4 than into 6 + 2.
+constexpr int rows_together(std::int64_t rows) {
+  if (rows >= kDotRows && rows != 8) return kDotRows;
+  return rows >= 4 ? 4 : rows >= 2 ? 2 : 1;
+}
+
+template <class T, bool Ahead>
+void dot_rows(const DotBlock<T>& p, std::int64_t i, int rows) {
+  switch (rows) {
+    case 1: return dot_rows<T, 1, Ahead>(p, i);
+    case 2: return dot_rows<T, 2, Ahead>(p, i);
+    case 4: return dot_rows<T, 4, Ahead>(p, i);
+    default: return dot_rows<T, kDotRows, Ahead>(p, i);
+  }
 }
 
 template <class T>
 void dots(const DotBlock<T>& p) {
-  std::int64_t i = 0;
-  // Eight rows are better cut into 4 + 4 than into 6 + 2.
-  for (; i + kDotRows <= p.m && p.m - i != 8; i += kDotRows) dot_rows<T, kDotRows>(p, i);
-  for (; i + 4 <= p.m; i += 4) dot_rows<T, 4>(p, i);
-  for (; i + 2 <= p.m; i += 2) dot_rows<T, 2>(p, i);
-  if (i < p.m) dot_rows<T, 1>(p, i);
+  for (std::int64_t i = 0; i < p.m;) {
+    const int rows = rows_together(p.m - i);
+    if (p.ahead && i == 0) {
+      dot_rows<T, true>(p, i, rows);
+    } else {
+      dot_rows<T, false>(p, i, rows);
+    }
+    i += rows;
+  }
 }
 
 template <class T>

@@ -41,6 +41,9 @@ struct DotBlock {
   std::int64_t c_stride;
   const T* column_bias;
   bool accumulate;
+  /// While the first rows of a go by, ask for rows of b before their turn, and for some behind the
+  /// last, which a neighbouring block will read.
+  bool ahead = false;
 };
 
 template <class T>

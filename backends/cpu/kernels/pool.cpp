@@ -1,7 +1,11 @@
 #include "backends/cpu/kernels/pool.h"
 
+#include <utility>
+
 namespace facula::cpu::FACULA_ISA {
 namespace {
+
+#define FACULA_INLINED __attribute__((always_inline))  // for lambdas
 
 /// Calls body(position) for every position of a window, in row-major order.
 template <class Body>
@@ -44,31 +48,11 @@ void max(const T* image, std::int64_t width, std::int64_t channels, const PoolWi
   });
 }
 
-/// Rows, columns and stride are constants where they are usual, so that windows are unrolled.
-template <class T, int kRows, int kColumns, int kStride>
-[[gnu::always_inline]] inline void max_line_of(const T* __restrict plane, std::int64_t width,
-                                               const PoolLine& line, T* __restrict out,
-                                               std::int32_t* __restrict index) {
-  const std::int64_t rows = kRows ? kRows : line.rows, columns = kColumns ? kColumns : line.columns;
-  const std::int64_t stride = kStride ? kStride : line.stride;
-  const std::int64_t down = kRows ? width : line.row_step * width;
-  const std::int64_t right = kColumns ? 1 : line.column_step;
-  const std::int64_t first = line.first_row * width + line.first_column;
-  for (std::int64_t i = 0; i < line.count; ++i) {
-    std::int64_t at = first + i * stride;
-    T best = plane[at];
-    for (std::int64_t r = 0; r < rows; ++r) {
-      for (std::int64_t c = 0; c < columns; ++c) {
-        const std::int64_t position = first + i * stride + r * down + c * right;
-        const T x = plane[position];
-        const bool wins = !(x <= best) & (best == best);
-        best = wins ? x : best;
-        at = wins ? position : at;
-      }
-    }
-    out[i] = best;
-    index[i] = static_cast<std::int32_t>(at);
-  }
+/// Window i of a line.
+[[gnu::always_inline]] inline PoolWindow window_of(const PoolLine& line, std::int64_t i) {
+  return {line.first_row, line.rows,
+          line.row_step,  static_cast<std::int32_t>(line.first_column + i * line.stride),
+          line.columns,   line.column_step};
 }
 
 template <class T>
@@ -82,31 +66,114 @@ struct PositionType<double> {
   using type = std::int64_t;
 };
 
+template <class T, int kLanes>
+struct Lanes {
+  using Position = typename PositionType<T>::type;
+  typedef T Values __attribute__((vector_size(kLanes * sizeof(T))));
+  typedef Position Positions __attribute__((vector_size(kLanes * sizeof(T))));
+  typedef std::int32_t Indices __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
+
+  Values best{};
+  Positions at{};  ///< where, in the window's order of positions
+
+  /// Of a window, whose values load(position, values) gives.
+  template <class Load>
+  [[gnu::always_inline]] Lanes(const PoolWindow& window, std::int64_t width, Load load) {
+    bool first = true;
+    for_positions(window, width, [&](std::int64_t position) FACULA_INLINED {
+      Values x{};
+      load(position, x);
+      const Positions wins = first ? Positions{} - 1 : ~(x <= best) & (best == best);
+      best = wins ? x : best;
+      at = wins ? Positions{} + static_cast<Position>(position) : at;
+      first = false;
+    });
+  }
+  /// Lane i is window i of a line.
+  [[gnu::always_inline]] void spread(std::int32_t stride) {
+    [&]<Position... I>(std::integer_sequence<Position, I...>) FACULA_INLINED {
+      at += Positions{I...} * stride;
+    }
+    (std::make_integer_sequence<Position, kLanes>());
+  }
+  [[gnu::always_inline]] void store(T* out, std::int32_t* index, std::size_t count) const {
+    const Indices indices = __builtin_convertvector(at, Indices);
+    __builtin_memcpy(out, &best, count * sizeof(T));
+    __builtin_memcpy(index, &indices, count * sizeof(std::int32_t));
+  }
+};
+
 /// Maxima of a window of at most kLanes channels. If Whole, vectors are read and written whole,
 /// although that is too much; else exactly.
 template <class T, int kLanes, bool Whole>
 [[gnu::always_inline]] inline void max_in_lanes(const T* image, std::int64_t width,
                                                 std::int64_t channels, const PoolWindow& window,
                                                 T* out, std::int32_t* index) {
-  using Position = typename PositionType<T>::type;
-  typedef T Values __attribute__((vector_size(kLanes * sizeof(T))));
-  typedef Position Positions __attribute__((vector_size(kLanes * sizeof(T))));
-  typedef std::int32_t Indices __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
   const auto count = static_cast<std::size_t>(Whole ? kLanes : channels);
-  Values best{};
-  Positions at{};
-  bool first = true;
-  for_positions(window, width, [&](std::int64_t position) {
-    Values x{};
+  const Lanes<T, kLanes> lanes(window, width, [&](std::int64_t position, auto& x) FACULA_INLINED {
     __builtin_memcpy(&x, image + position * channels, count * sizeof(T));
-    const Positions wins = first ? Positions{} - 1 : ~(x <= best) & (best == best);
-    best = wins ? x : best;
-    at = wins ? Positions{} + static_cast<Position>(position) : at;
-    first = false;
   });
-  const Indices indices = __builtin_convertvector(at, Indices);
-  __builtin_memcpy(out, &best, count * sizeof(T));
-  __builtin_memcpy(index, &indices, count * sizeof(std::int32_t));
+  lanes.store(out, index, count);
+}
+
+/// Reads x[0], x[stride], ..., and nothing behind the last of them.
+template <int kStride, class T, class Values>
+[[gnu::always_inline]] inline void load_strided(const T* x, std::int64_t stride, Values& values) {
+  constexpr int kLanes = sizeof(Values) / sizeof(T);
+  if constexpr (kStride == 1) {
+    __builtin_memcpy(&values, x, sizeof values);
+  } else if constexpr (kStride == 2) {
+    Values first, last;
+    __builtin_memcpy(&first, x, sizeof first);
+    __builtin_memcpy(&last, x + kLanes - 1, sizeof last);
+    [&]<int... I>(std::integer_sequence<int, I...>) FACULA_INLINED {
+      values = __builtin_shufflevector(first, last, (2 * I + (2 * I >= kLanes))...);
+    }
+    (std::make_integer_sequence<int, kLanes>());
+  } else {
+    for (int i = 0; i < kLanes; ++i) values[i] = x[i * stride];
+  }
+}
+
+/// Calls body<kLanes, kStride>(i) for windows i, i + 1, ... of a line, kLanes at a time; the last
+/// ones overlap those before.
+template <int kLanes, int kStride, class Body>
+[[gnu::always_inline]] inline void for_groups(const PoolLine& line, Body body) {
+  for (std::int64_t i = 0; i < line.count; i += kLanes) {
+    if (i + kLanes > line.count) i = line.count - kLanes;
+    body.template operator()<kLanes, kStride>(i);
+  }
+}
+
+template <int kLanes, class Body>
+[[gnu::always_inline]] inline bool for_groups(const PoolLine& line, Body body) {
+  if (line.count < kLanes) return false;
+  switch (line.stride) {
+    case 1: for_groups<kLanes, 1>(line, body); break;
+    case 2: for_groups<kLanes, 2>(line, body); break;
+    default: for_groups<kLanes, 0>(line, body);
+  }
+  return true;
+}
+
+/// False if the line is too short for groups.
+template <class Body>
+[[gnu::always_inline]] inline bool for_groups(const PoolLine& line, Body body) {
+  return for_groups<16>(line, body) || for_groups<8>(line, body) || for_groups<4>(line, body);
+}
+
+/// Windows of one channel.
+template <class T>
+bool max_line_of_plane(const T* plane, std::int64_t width, const PoolLine& line, T* out,
+                       std::int32_t* index) {
+  return for_groups(line, [&]<int kLanes, int kStride>(std::int64_t i) FACULA_INLINED {
+    Lanes<T, kLanes> lanes(window_of(line, i), width,
+                           [&](std::int64_t position, auto& x) FACULA_INLINED {
+                             load_strided<kStride>(plane + position, line.stride, x);
+                           });
+    lanes.spread(line.stride);
+    lanes.store(out + i, index + i, kLanes);
+  });
 }
 
 /// Channels_last windows of at most kLanes channels: whole vectors where the next windows overwrite
@@ -139,36 +206,60 @@ void max_line_in_lanes(const T* image, std::int64_t width, std::int64_t channels
 }
 
 template <class T>
-void max_line(const T* plane, std::int64_t width, const PoolLine& line, T* out,
-              std::int32_t* index) {
-  const bool square = line.rows == line.columns && line.row_step == 1 && line.column_step == 1;
-  if (square && line.rows == 2 && line.stride == 2) {
-    return max_line_of<T, 2, 2, 2>(plane, width, line, out, index);
-  }
-  if (square && line.rows == 3 && line.stride == 2) {
-    return max_line_of<T, 3, 3, 2>(plane, width, line, out, index);
-  }
-  max_line_of<T, 0, 0, 0>(plane, width, line, out, index);
-}
-
-template <class T>
 void max_line(const T* image, std::int64_t width, std::int64_t channels, const PoolLine& line,
               T* out, std::int32_t* index) {
-  if (channels == 1) return max_line(image, width, line, out, index);
+  if (channels == 1 && max_line_of_plane(image, width, line, out, index)) return;
   if (channels <= 8) return max_line_in_lanes<T, 8>(image, width, channels, line, out, index);
   if (channels <= 16) return max_line_in_lanes<T, 16>(image, width, channels, line, out, index);
   for (std::int64_t i = 0; i < line.count; ++i) {
-    const PoolWindow window{
-        line.first_row, line.rows,
-        line.row_step,  static_cast<std::int32_t>(line.first_column + i * line.stride),
-        line.columns,   line.column_step};
-    max(image, width, channels, window, out + i * channels, index + i * channels);
+    max(image, width, channels, window_of(line, i), out + i * channels, index + i * channels);
   }
 }
 
+/// Sums kept side by side where a window has many positions.
+constexpr std::int64_t kSums = 64;
+
+/// Calls body(first, count) for pieces of at most kSums out of n elements.
+template <class Body>
+[[gnu::always_inline]] inline void for_pieces(std::int64_t n, Body body) {
+  for (std::int64_t i = 0; i < n; i += kSums) body(i, n - i < kSums ? n - i : kSums);
+}
+
 template <class T>
-void average(const T* image, std::int64_t width, std::int64_t channels, const PoolWindow& window,
-             T scale, T* __restrict out) {
+[[gnu::always_inline]] inline void add_to(double* __restrict sums, const T* __restrict x,
+                                          std::int64_t n) {
+  for (std::int64_t i = 0; i < n; ++i) sums[i] += static_cast<double>(x[i]);
+}
+
+/// The average of many positions, in double: float32 would lose digits.
+template <class T>
+void average_many(const T* image, std::int64_t width, std::int64_t channels,
+                  const PoolWindow& window, T scale, T* __restrict out) {
+  for_pieces(channels, [&](std::int64_t first, std::int64_t n) {
+    double sums[kSums] = {};
+    for_positions(window, width, [&](std::int64_t position) {
+      add_to(sums, image + position * channels + first, n);
+    });
+    for (std::int64_t c = 0; c < n; ++c) out[first + c] = static_cast<T>(sums[c] * scale);
+  });
+}
+
+/// The same of one channel, whose rows lie in one piece.
+template <class T>
+T average_many(const T* plane, std::int64_t width, const PoolWindow& window, T scale) {
+  double sums[kSums] = {};
+  for (int r = 0; r < window.rows; ++r) {
+    const T* row = plane + (window.first_row + r) * width + window.first_column;
+    for_pieces(window.columns,
+               [&](std::int64_t first, std::int64_t n) { add_to(sums, row + first, n); });
+  }
+  for (std::int64_t half = kSums / 2; half > 0; half /= 2) add_to(sums, sums + half, half);
+  return static_cast<T>(sums[0] * scale);
+}
+
+template <class T>
+void average_few(const T* image, std::int64_t width, std::int64_t channels,
+                 const PoolWindow& window, T scale, T* __restrict out) {
   for (std::int64_t c = 0; c < channels; ++c) out[c] = 0;
   for_positions(window, width, [&](std::int64_t position) {
     const T* __restrict x = image + position * channels;
@@ -177,18 +268,53 @@ void average(const T* image, std::int64_t width, std::int64_t channels, const Po
   for (std::int64_t c = 0; c < channels; ++c) out[c] *= scale;
 }
 
+/// The same of windows of one channel.
 template <class T>
-void average_backward(const T* grad, std::int64_t width, std::int64_t channels,
-                      const PoolWindow& window, T scale, T* gradient) {
-  for_positions(window, width, [&](std::int64_t position) {
-    T* __restrict target = gradient + position * channels;
-    for (std::int64_t c = 0; c < channels; ++c) target[c] += grad[c] * scale;
+bool average_few(const T* plane, std::int64_t width, const PoolLine& line, T scale, T* out) {
+  return for_groups(line, [&]<int kLanes, int kStride>(std::int64_t i) FACULA_INLINED {
+    typename Lanes<T, kLanes>::Values sums{};
+    for_positions(window_of(line, i), width, [&](std::int64_t position) FACULA_INLINED {
+      typename Lanes<T, kLanes>::Values x;
+      load_strided<kStride>(plane + position, line.stride, x);
+      sums += x;
+    });
+    sums *= scale;
+    __builtin_memcpy(out + i, &sums, sizeof sums);
   });
 }
 
 template <class T>
+void average_line(const T* image, std::int64_t width, std::int64_t channels, const PoolLine& line,
+                  T scale, T* out) {
+  constexpr std::int64_t kFew = 64;  // so few that the error stays that of a few roundings
+  const bool few = std::int64_t{line.rows} * line.columns <= kFew;
+  if (few && channels == 1 && average_few(image, width, line, scale, out)) return;
+  for (std::int64_t i = 0; i < line.count; ++i, out += channels) {
+    const PoolWindow window = window_of(line, i);
+    if (few) {
+      average_few(image, width, channels, window, scale, out);
+    } else if (channels > 1) {
+      average_many(image, width, channels, window, scale, out);
+    } else {
+      *out = average_many(image, width, window, scale);
+    }
+  }
+}
+
+template <class T>
+void average_line_backward(const T* grad, std::int64_t width, std::int64_t channels,
+                           const PoolLine& line, T scale, T* gradient) {
+  for (std::int64_t i = 0; i < line.count; ++i, grad += channels) {
+    for_positions(window_of(line, i), width, [&](std::int64_t position) {
+      T* __restrict target = gradient + position * channels;
+      for (std::int64_t c = 0; c < channels; ++c) target[c] += grad[c] * scale;
+    });
+  }
+}
+
+template <class T>
 constexpr PoolLoops<T> loops() {
-  return {max<T>, max_line<T>, average<T>, average_backward<T>};
+  return {max_line<T>, average_line<T>, average_line_backward<T>};
 }
 
 }  // namespace

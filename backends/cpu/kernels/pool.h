@@ -13,8 +13,7 @@ struct PoolWindow {
   std::int32_t first_column, columns, column_step;
 };
 
-/// Windows of one line of results, all of full width: window i begins at column first_column + i *
-/// stride.
+/// Windows of one line of results: window i begins at column first_column + i * stride.
 struct PoolLine {
   std::int32_t first_row, rows, row_step;
   std::int32_t first_column, columns, column_step;
@@ -23,18 +22,15 @@ struct PoolLine {
 
 template <class T>
 struct PoolLoops {
-  /// Maxima and their positions h * width + w, for `channels` channels.
-  void (*max)(const T* image, std::int64_t width, std::int64_t channels, const PoolWindow& window,
-              T* out, std::int32_t* index);
-  /// Maxima and their positions of a line of windows.
+  /// Maxima and their positions h * width + w of a line of windows, for `channels` channels.
   void (*max_line)(const T* image, std::int64_t width, std::int64_t channels, const PoolLine& line,
                    T* out, std::int32_t* index);
-  /// Sums of the window times scale.
-  void (*average)(const T* image, std::int64_t width, std::int64_t channels,
-                  const PoolWindow& window, T scale, T* out);
-  /// gradient[p][c] += grad[c] * scale for every position p of the window.
-  void (*average_backward)(const T* grad, std::int64_t width, std::int64_t channels,
-                           const PoolWindow& window, T scale, T* gradient);
+  /// Sums of a line of windows, whose steps are 1, times scale.
+  void (*average_line)(const T* image, std::int64_t width, std::int64_t channels,
+                       const PoolLine& line, T scale, T* out);
+  /// gradient[p][c] += grad[w][c] * scale for every position p of every window w.
+  void (*average_line_backward)(const T* grad, std::int64_t width, std::int64_t channels,
+                                const PoolLine& line, T scale, T* gradient);
 };
 
 struct PoolKernels {

@@ -5,54 +5,58 @@
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-/// Partial results per row, the same number on every instruction set: equal bits.
-constexpr int kLanes = 16;
+/// Partial results of a row, the same number on every instruction set: equal bits. Long rows have
+/// several vectors of them, so that none waits for the one before.
+constexpr int kFewLanes = 16, kManyLanes = 64;
+constexpr std::int64_t kLongRow = 256;
 
-template <class T>
-T row_max(const T* x, std::int64_t n) {
-  T lanes[kLanes];
-  for (T& lane : lanes) lane = x[0];
+/// Joins term(k) for k < n.
+template <int Lanes, class T, class Term, class Join>
+[[gnu::always_inline]] inline T reduce_lanes(std::int64_t n, T first, Term term, Join join) {
+  T lanes[Lanes];
+  for (T& lane : lanes) lane = first;
   std::int64_t k = 0;
-  for (; k + kLanes <= n; k += kLanes) {
-    for (int i = 0; i < kLanes; ++i) lanes[i] = scalar::max(lanes[i], x[k + i]);
+  for (; k + Lanes <= n; k += Lanes) {
+#pragma GCC unroll 1  // not before it is vectorised
+    for (int i = 0; i < Lanes; ++i) lanes[i] = join(lanes[i], term(k + i));
   }
-  for (int i = 0; k < n; ++k, ++i) lanes[i] = scalar::max(lanes[i], x[k]);
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lanes[i] = scalar::max(lanes[i], lanes[i + width]);
+  for (int i = 0; k < n; ++k, ++i) lanes[i] = join(lanes[i], term(k));
+  for (int width = Lanes / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lanes[i] = join(lanes[i], lanes[i + width]);
   }
   return lanes[0];
 }
+template <class T, class Term, class Join>
+[[gnu::always_inline]] inline T reduce_row(std::int64_t n, T first, Term term, Join join) {
+  return n < kLongRow ? reduce_lanes<kFewLanes>(n, first, term, join)
+                      : reduce_lanes<kManyLanes>(n, first, term, join);
+}
 
-/// Sum of term(k) for k < n.
+template <class T>
+[[gnu::always_inline]] inline T row_max(const T* x, std::int64_t n) {
+  return reduce_row(
+      n, x[0], [&](std::int64_t k) { return x[k]; }, [](T a, T b) { return scalar::max(a, b); });
+}
 template <class T, class Term>
 [[gnu::always_inline]] inline T row_sum(std::int64_t n, Term term) {
-  T lanes[kLanes] = {};
-  std::int64_t k = 0;
-  for (; k + kLanes <= n; k += kLanes) {
-    for (int i = 0; i < kLanes; ++i) lanes[i] += term(k + i);
-  }
-  for (int i = 0; k < n; ++k, ++i) lanes[i] += term(k);
-  for (int width = kLanes / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
-  }
-  return lanes[0];
+  return reduce_row(n, T(0), term, [](T a, T b) { return a + b; });
 }
 
 template <class T>
-void softmax(const T* in, T* out, std::int64_t rows, std::int64_t n) {
+void softmax(const T* __restrict in, T* __restrict out, std::int64_t rows, std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, in += n, out += n) {
     const T top = row_max(in, n);
-    for (std::int64_t k = 0; k < n; ++k) out[k] = scalar::exp(in[k] - top);
-    const T factor = T(1) / row_sum<T>(n, [&](std::int64_t k) { return out[k]; });
+    const T factor =
+        T(1) / row_sum<T>(n, [=](std::int64_t k) { return out[k] = scalar::exp(in[k] - top); });
     for (std::int64_t k = 0; k < n; ++k) out[k] *= factor;
   }
 }
 
 template <class T>
-void log_softmax(const T* in, T* out, std::int64_t rows, std::int64_t n) {
+void log_softmax(const T* __restrict in, T* __restrict out, std::int64_t rows, std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, in += n, out += n) {
     const T top = row_max(in, n);
-    const T sum = row_sum<T>(n, [&](std::int64_t k) { return scalar::exp(in[k] - top); });
+    const T sum = row_sum<T>(n, [=](std::int64_t k) { return scalar::exp(in[k] - top); });
     const T log_sum = scalar::log(sum);
     for (std::int64_t k = 0; k < n; ++k) out[k] = (in[k] - top) - log_sum;
   }

@@ -41,11 +41,13 @@ Affine<T> of_channel(const Affine<T>& f, std::int64_t channel) {
 }
 
 /// How the elements of [N, C, ...] lie: `rows` rows of C channels, or N * C planes. Both are cut
-/// into slices by size alone: small enough for the second-level cache, where statistics read them
-/// twice, and for sums in float32, yet few, because one thread joins their results.
+/// by size alone: small enough for the second-level cache, where statistics read them twice, and
+/// for sums in float32, yet into few parts, because one thread joins their results. A slice is what
+/// has one result per channel: some rows, or the same part of the planes of one batch entry.
 struct Layout {
   static constexpr std::int64_t kSliceElements = 65536;
   static constexpr std::int64_t kSliceRows = 2048;
+  static constexpr std::int64_t kPart = 16384;  ///< elements of a plane
 
   explicit Layout(const Tensor& dense) {
     const TensorImpl& impl = *dense.impl();
@@ -56,7 +58,8 @@ struct Layout {
     rows = batch * plane;
     rows_per_slice = std::clamp<std::int64_t>(kSliceElements / std::max<std::int64_t>(1, channels),
                                               1, kSliceRows);
-    slices = by_rows ? (rows + rows_per_slice - 1) / rows_per_slice : batch;
+    parts = (plane + kPart - 1) / kPart;
+    slices = by_rows ? (rows + rows_per_slice - 1) / rows_per_slice : batch * parts;
   }
 
   /// Calls body(first row, row count) for each slice of rows.
@@ -67,24 +70,35 @@ struct Layout {
       body(slice, first, std::min(rows_per_slice, rows - first));
     });
   }
-  /// Calls body(channel, offset of the plane) for every plane.
+  /// Calls body(slice, channel, offset, element count) for every part of every plane.
   template <class Body>
-  void for_planes(Body body) const {
+  void for_parts(Body body) const {
     const std::int64_t group =
-        std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, plane));
-    const std::int64_t planes = batch * channels;
-    base::parallel_for((planes + group - 1) / group, [&](std::int64_t slice) {
-      const std::int64_t end = std::min((slice + 1) * group, planes);
-      for (std::int64_t p = slice * group; p < end; ++p) body(p, p % channels, p * plane);
+        std::max<std::int64_t>(1, kSliceElements / std::clamp<std::int64_t>(plane, 1, kPart));
+    const std::int64_t count = slices * channels;
+    base::parallel_for((count + group - 1) / group, [&](std::int64_t task) {
+      const std::int64_t first = task * group, end = std::min(first + group, count);
+      std::int64_t part = first % parts, c = first / parts % channels;
+      std::int64_t n = first / parts / channels;
+      for (std::int64_t i = first; i < end; ++i) {
+        const std::int64_t done = part * kPart;
+        body(n * parts + part, c, (n * channels + c) * plane + done, std::min(kPart, plane - done));
+        if (++part < parts) continue;
+        part = 0;
+        if (++c < channels) continue;
+        c = 0;
+        ++n;
+      }
     });
   }
 
   /// Elements of a channel in a slice.
   std::int64_t elements_of(std::int64_t slice) const {
-    return by_rows ? std::min(rows_per_slice, rows - slice * rows_per_slice) : plane;
+    return by_rows ? std::min(rows_per_slice, rows - slice * rows_per_slice)
+                   : std::min(kPart, plane - slice % parts * kPart);
   }
 
-  std::int64_t channels, batch, plane, rows, rows_per_slice, slices;
+  std::int64_t channels, batch, plane, rows, rows_per_slice, parts, slices;
   bool by_rows;
 };
 
@@ -112,8 +126,9 @@ void statistics(const Layout& layout, const T* x, double* mean, double* deviatio
                             means + slice * layout.channels, deviations + slice * layout.channels);
     });
   } else {
-    layout.for_planes([&](std::int64_t p, std::int64_t, std::int64_t offset) {
-      loops<T>().stats_plane(x + offset, layout.plane, means + p, deviations + p);
+    layout.for_parts([&](std::int64_t slice, std::int64_t c, std::int64_t offset, std::int64_t n) {
+      const std::int64_t result = slice * layout.channels + c;
+      loops<T>().stats_plane(x + offset, n, means + result, deviations + result);
     });
   }
   std::fill_n(mean, layout.channels, 0.0);
@@ -165,11 +180,10 @@ void affine(const Layout& layout, const T* x, Affine<T> f, bool relu, const T* r
            : loops<T>().affine_rows(x + first * n, rows, n, f, to);
     });
   } else {
-    layout.for_planes([&](std::int64_t, std::int64_t c, std::int64_t offset) {
+    layout.for_parts([&](std::int64_t, std::int64_t c, std::int64_t offset, std::int64_t count) {
       const Affine<T> own = of_channel(f, c);
-      relu
-          ? loops<T>().affine_relu_plane(x + offset, added(offset), layout.plane, own, out + offset)
-          : loops<T>().affine_plane(x + offset, layout.plane, own, out + offset);
+      relu ? loops<T>().affine_relu_plane(x + offset, added(offset), count, own, out + offset)
+           : loops<T>().affine_plane(x + offset, count, own, out + offset);
     });
   }
 }
@@ -286,11 +300,12 @@ void sum_gradients(const Layout& layout, const T* g, const T* x, const T* mean,
            : kernels.sums_rows(g + at, x + at, rows, n, mean, sums, products);
     });
   } else {
-    layout.for_planes([&](std::int64_t p, std::int64_t c, std::int64_t at) {
-      relu
-          ? kernels.relu_sums_plane(g + at, x + at, layout.plane, mean[c], of_channel(*relu, c),
-                                    to.sums + p, to.products + p)
-          : kernels.sums_plane(g + at, x + at, layout.plane, mean[c], to.sums + p, to.products + p);
+    layout.for_parts([&](std::int64_t slice, std::int64_t c, std::int64_t at, std::int64_t count) {
+      T* sum = to.sums + slice * n + c;
+      T* product = to.products + slice * n + c;
+      relu ? kernels.relu_sums_plane(g + at, x + at, count, mean[c], of_channel(*relu, c), sum,
+                                     product)
+           : kernels.sums_plane(g + at, x + at, count, mean[c], sum, product);
     });
   }
 }
@@ -308,10 +323,10 @@ void combine_gradients(const Layout& layout, const T* g, const T* x, const T* a,
            : kernels.combine_rows(g + at, x + at, rows, n, a, b, c, to);
     });
   } else {
-    layout.for_planes([&](std::int64_t, std::int64_t k, std::int64_t at) {
-      relu ? kernels.relu_combine_plane(g + at, x + at, layout.plane, a[k], b[k], c[k],
+    layout.for_parts([&](std::int64_t, std::int64_t k, std::int64_t at, std::int64_t count) {
+      relu ? kernels.relu_combine_plane(g + at, x + at, count, a[k], b[k], c[k],
                                         of_channel(*relu, k), out + at)
-           : kernels.combine_plane(g + at, x + at, layout.plane, a[k], b[k], c[k], out + at);
+           : kernels.combine_plane(g + at, x + at, count, a[k], b[k], c[k], out + at);
     });
   }
 }

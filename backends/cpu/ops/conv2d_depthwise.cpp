@@ -75,7 +75,8 @@ class Axis {
         offsets_(w.taps),
         weights_(w.taps),
         segments_(w.outputs),
-        segment_of_(w.outputs) {
+        segment_of_(w.outputs),
+        taps_(w.taps) {
     const std::int64_t classes = transposed ? w.stride : 1;
     std::int64_t used = 0;
     for (std::int64_t first = 0; first < classes; ++first) {
@@ -97,6 +98,8 @@ class Axis {
   std::int64_t size() const { return count_; }
   const Segment& operator[](std::int64_t i) const { return segments_[i]; }
   const Segment& at(std::int64_t position) const { return segments_[segment_of_[position]]; }
+  /// With stride 1.
+  DepthwiseTaps all_taps() const { return {taps_, offsets_.data(), weights_.data()}; }
 
   std::int64_t input_step;  ///< from one position of a segment to the next
   std::int64_t reach = 0;   ///< the first position beyond all taps of position 0
@@ -131,7 +134,7 @@ class Axis {
   Scratch<std::int64_t> offsets_, weights_;
   Scratch<Segment> segments_;
   Scratch<std::int64_t> segment_of_;
-  std::int64_t count_ = 0;
+  std::int64_t count_ = 0, taps_;
 };
 
 /// The convolution, or with `transposed` the gradient of its input.
@@ -149,7 +152,9 @@ class Correlation {
               {width_ * s.c, s.kw * s.c}),
         columns_({out_width_, width_, s.kw, s.stride_w, s.pad_w, s.dilation_w}, transposed,
                  {s.c, s.c}),
-        block_(channels_of_block(s)) {}
+        block_(channels_of_block(s)),
+        narrow_(narrow_width(s.w) && s.kw == 3 && s.stride_w == 1 && s.pad_w == 1 &&
+                s.dilation_w == 1 && s.kh <= kDepthwiseBlock) {}
 
   void run(const float* images, const float* weights, const float* bias,
            const ConvEpilogue& epilogue, float* out) const {
@@ -206,6 +211,16 @@ class Correlation {
         const Segment& row = rows_.at(y);
         const std::int64_t input_row = row.input + (y - row.first) / row.step * rows_.input_step;
         line.rows = row.taps;
+        line.narrow = narrow_ && line.rows.count > 0;
+        if (line.narrow) {
+          line.columns = columns_.all_taps();
+          line.pixels = width_;
+          line.shift = input_row * width_ * channels_;
+          line.out = image.out + y * out_width_ * channels_ + c;
+          line.out_step = channels_;
+          depthwise_kernels().store_line(line);
+          continue;
+        }
         for (std::int64_t i = 0; i < columns_.size(); ++i) {
           const Segment& columns = columns_[i];
           line.columns = columns.taps;
@@ -222,6 +237,7 @@ class Correlation {
   std::int64_t images_, channels_, width_, height_, out_width_, out_height_, work_;
   Axis rows_, columns_;
   std::int64_t block_;
+  bool narrow_;  ///< lines are worked on as wholes
 };
 
 void run_correlation(const KernelArgs& args, const ConvShape& s, bool transposed) {

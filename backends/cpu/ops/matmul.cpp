@@ -16,6 +16,9 @@ namespace {
 /// float64): in general, and where rows are multiplied with rows.
 constexpr std::int64_t kLargest = 2 << 20;
 constexpr std::int64_t kLargestOfRows = 256 << 20;
+/// Rows up to this length, at least so many with so many: adding up the lanes of every dot product
+/// takes longer than packing one of the matrices, as the library does.
+constexpr std::int64_t kShortRow = 256, kManyRows = 32;
 /// Multiplications that are worth a slice of their own, about 2 microseconds.
 constexpr std::int64_t kSliceWork = 128 << 10;
 /// Elements that are worth a slice where the activation has a pass of its own.
@@ -23,6 +26,10 @@ constexpr std::int64_t kActivatedElements = 16 << 10;
 /// Depth that is multiplied at once, so that the rows in use stay in the caches.
 constexpr std::int64_t kDepth = 512;
 constexpr std::int64_t kDepthOfDots = 1024;
+/// Where rows are multiplied with rows, those of the right matrix are asked for before their turn
+/// from so many rows on, or elements: with less arithmetic, asking takes longer than it saves where
+/// they are in the third-level cache.
+constexpr std::int64_t kRowsToAskAhead = 4, kElementsToAskAhead = 2 << 20;
 
 template <class T>
 class Tiles {
@@ -85,6 +92,7 @@ class Tiles {
   /// Both matrices are read along their rows: nothing is packed or transposed.
   void run_dots() const {
     const bool by_rows = p_.m >= p_.n;
+    const bool ahead = p_.m >= kRowsToAskAhead || p_.n * p_.k >= kElementsToAskAhead;
     const MatmulCut cut(by_rows, by_rows ? p_.m : p_.n, work() / kSliceWork, by_rows ? 12 : 8);
     for_blocks(cut,
                [&](std::int64_t b, std::int64_t i, std::int64_t m, std::int64_t j, std::int64_t n) {
@@ -100,7 +108,8 @@ class Tiles {
                                 .c = out(b, i, j),
                                 .c_stride = p_.n,
                                 .column_bias = k == 0 ? bias(j) : nullptr,
-                                .accumulate = k > 0});
+                                .accumulate = k > 0,
+                                .ahead = ahead});
                  }
                });
   }
@@ -162,6 +171,11 @@ Refusal refuse(const KernelArgs& args) {
       b.strides()[b.dim() - (linear ? 1 : 2)] == 1 && a.strides()[a.dim() - 1] == 1;
   if (args.out().numel() * depth > batch * (of_rows ? kLargestOfRows : kLargest)) {
     return "large float32 products are the library's";
+  }
+  const std::int64_t columns = std::max<std::int64_t>(1, args.out().sizes()[args.out().dim() - 1]);
+  const std::int64_t rows = args.out().numel() / (batch * columns);
+  if (of_rows && depth <= kShortRow && std::min(rows, columns) >= kManyRows) {
+    return "many short rows are the library's";
   }
   return nullptr;
 }

@@ -33,11 +33,10 @@ struct Span {
 
 Span span_of(const PoolAxis& axis, std::int64_t size, std::int64_t window) {
   const std::int64_t start = window * axis.stride - axis.padding;
-  const std::int64_t skipped = start < 0 ? (-start + axis.dilation - 1) / axis.dilation : 0;
-  const std::int64_t first = start + skipped * axis.dilation;
+  const std::int64_t first = axis.first(window);
   const std::int64_t fitting =
       first < size ? (size - first + axis.dilation - 1) / axis.dilation : 0;
-  const std::int64_t count = std::min(axis.kernel - skipped, fitting);
+  const std::int64_t count = std::min(axis.kernel - axis.skipped(window), fitting);
   const std::int64_t end = std::min(start + axis.kernel, size + axis.padding);
   return {static_cast<std::int32_t>(first),
           static_cast<std::int32_t>(std::max<std::int64_t>(count, 0)), end - start};
@@ -59,77 +58,54 @@ struct Images {
   std::int64_t count, channels, height, width;
 };
 
-/// Calls body(image, window, output position, padded elements) for every output of every image;
-/// images are spread over the threads in groups that depend on their size alone.
+/// Calls body(image) for every image; images are spread over the threads in groups that depend on
+/// their size alone.
 template <class Body>
-void for_windows(const Images& in, const Images& out, const PoolAxis& rows, const PoolAxis& columns,
-                 Body body) {
+void for_images(const Images& images, Body body) {
   constexpr std::int64_t kSliceElements = 16384;
   const std::int64_t group =
-      std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, in.positions()));
-  base::parallel_for((in.count + group - 1) / group, [&](std::int64_t slice) {
-    const std::int64_t last = std::min((slice + 1) * group, in.count);
-    for (std::int64_t image = slice * group; image < last; ++image) {
-      for (std::int64_t h = 0; h < out.height; ++h) {
-        const Span row = span_of(rows, in.height, h);
-        for (std::int64_t w = 0; w < out.width; ++w) {
-          const Span column = span_of(columns, in.width, w);
-          const PoolWindow window{
-              row.first,    row.count,    static_cast<std::int32_t>(rows.dilation),
-              column.first, column.count, static_cast<std::int32_t>(columns.dilation)};
-          body(image, window, h * out.width + w, row.padded * column.padded);
-        }
-      }
-    }
+      std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, images.positions()));
+  base::parallel_for((images.count + group - 1) / group, [&](std::int64_t slice) {
+    const std::int64_t last = std::min((slice + 1) * group, images.count);
+    for (std::int64_t image = slice * group; image < last; ++image) body(image);
   });
 }
 
-Tensor dense(const Tensor& tensor, MemoryFormat format) {
-  return tensor.detach().contiguous(format);
-}
+std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value); }
 
-/// Groups of images that make a slice.
-std::int64_t images_per_slice(const Images& images) {
-  constexpr std::int64_t kSliceElements = 16384;
-  return std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, images.positions()));
-}
-
-/// One image, line by line: windows that lie inside go together.
-template <class T>
-void max_image(const T* x, const Images& in, const Images& out, const PoolAxis& rows,
-               const PoolAxis& columns, T* y, std::int32_t* index) {
+/// Calls body(line, position of its first result, padded elements of its windows) for all windows
+/// of an image, in order: those of a line of results that lie inside go together, those at its ends
+/// come one by one.
+template <class Body>
+void for_lines(const Images& in, const Images& out, const PoolAxis& rows, const PoolAxis& columns,
+               Body body) {
   const std::int64_t begin =
       std::min(out.width, (columns.padding + columns.stride - 1) / columns.stride);
   const std::int64_t reach = (columns.kernel - 1) * columns.dilation + 1;
   const std::int64_t fitting = in.width + columns.padding - reach;
   const std::int64_t end =
       std::clamp(fitting < 0 ? begin : fitting / columns.stride + 1, begin, out.width);
-  const auto narrow = [](std::int64_t value) { return static_cast<std::int32_t>(value); };
-  const std::int64_t line_size = out.width * out.channels;
-  for (std::int64_t h = 0; h < out.height; ++h, y += line_size, index += line_size) {
+  for (std::int64_t h = 0; h < out.height; ++h) {
     const Span row = span_of(rows, in.height, h);
-    const PoolLine line{row.first,
-                        row.count,
-                        narrow(rows.dilation),
-                        narrow(begin * columns.stride - columns.padding),
-                        narrow(columns.kernel),
-                        narrow(columns.dilation),
-                        narrow(columns.stride),
-                        narrow(end - begin)};
-    if (end > begin) {
-      loops<T>().max_line(x, in.width, in.channels, line, y + begin * out.channels,
-                          index + begin * out.channels);
-    }
-    const auto at_border = [&](std::int64_t w) {
+    for (std::int64_t w = 0; w < out.width;) {
+      const std::int64_t count = w == begin && begin < end ? end - begin : 1;
       const Span column = span_of(columns, in.width, w);
-      const PoolWindow window{row.first,    row.count,    narrow(rows.dilation),
-                              column.first, column.count, narrow(columns.dilation)};
-      loops<T>().max(x, in.width, in.channels, window, y + w * out.channels,
-                     index + w * out.channels);
-    };
-    for (std::int64_t w = 0; w < begin; ++w) at_border(w);
-    for (std::int64_t w = end; w < out.width; ++w) at_border(w);
+      const PoolLine line{row.first,
+                          row.count,
+                          narrow(rows.dilation),
+                          column.first,
+                          column.count,
+                          narrow(columns.dilation),
+                          narrow(columns.stride),
+                          narrow(count)};
+      body(line, h * out.width + w, row.padded * column.padded);
+      w += count;
+    }
   }
+}
+
+Tensor dense(const Tensor& tensor, MemoryFormat format) {
+  return tensor.detach().contiguous(format);
 }
 
 template <class T>
@@ -147,12 +123,14 @@ void max_forward(const KernelArgs& args) {
   const T* x = input.impl()->typed<T>();
   T* y = args.out(0).impl()->typed<T>();
   auto* index = args.out(1).impl()->typed<std::int32_t>();
-  const std::int64_t group = images_per_slice(in);
-  base::parallel_for((in.count + group - 1) / group, [&](std::int64_t slice) {
-    for (std::int64_t i = slice * group; i < std::min((slice + 1) * group, in.count); ++i) {
-      max_image(x + i * in.positions(), in, out, rows, columns, y + i * out.positions(),
-                index + i * out.positions());
-    }
+  for_images(in, [&](std::int64_t image) {
+    const std::int64_t first = image * out.positions();
+    for_lines(in, out, rows, columns,
+              [&](const PoolLine& line, std::int64_t position, std::int64_t) {
+                const std::int64_t to = first + position * out.channels;
+                loops<T>().max_line(x + image * in.positions(), in.width, in.channels, line, y + to,
+                                    index + to);
+              });
   });
 }
 
@@ -182,17 +160,20 @@ void max_backward(const KernelArgs& args) {
   const T* g = grad.impl()->typed<T>();
   const auto* at = index.impl()->typed<std::int32_t>();
   T* dx = result.impl()->typed<T>();
-  const std::int64_t group = images_per_slice(in);
-  base::parallel_for((in.count + group - 1) / group, [&](std::int64_t slice) {
-    for (std::int64_t i = slice * group; i < std::min((slice + 1) * group, in.count); ++i) {
-      const std::int64_t first = i * out.positions();
-      const std::int32_t* outside =
-          scatter_image(g + first, at + first, in, out, dx + i * in.positions());
-      check<IndexError>(!outside,
-                        "max_pool2d_backward: index {} is outside an image of {} positions",
-                        outside ? *outside : 0, in.height * in.width);
-    }
+  for_images(in, [&](std::int64_t image) {
+    const std::int64_t first = image * out.positions();
+    const std::int32_t* outside =
+        scatter_image(g + first, at + first, in, out, dx + image * in.positions());
+    check<IndexError>(!outside, "max_pool2d_backward: index {} is outside an image of {} positions",
+                      outside ? *outside : 0, in.height * in.width);
   });
+}
+
+/// What the sums of windows are multiplied by.
+template <class T>
+T share_of(const PoolLine& line, std::int64_t padded, bool count_include_pad) {
+  const std::int64_t inside = std::int64_t{line.rows} * line.columns;
+  return T(1) / static_cast<T>(count_include_pad ? padded : inside);
 }
 
 template <class T>
@@ -203,15 +184,16 @@ void average_forward(const KernelArgs& args) {
   const Images in(input, format), out(args.out(), format);
   const T* x = input.impl()->typed<T>();
   T* y = args.out().impl()->typed<T>();
-  for_windows(in, out, pool_axis(a.kernel_size, a.stride, a.padding, {1}, 0),
-              pool_axis(a.kernel_size, a.stride, a.padding, {1}, 1),
-              [&](std::int64_t image, const PoolWindow& window, std::int64_t position,
-                  std::int64_t padded) {
-                const std::int64_t inside = std::int64_t{window.rows} * window.columns;
-                const T scale = T(1) / static_cast<T>(a.count_include_pad ? padded : inside);
-                loops<T>().average(x + image * in.positions(), in.width, in.channels, window, scale,
-                                   y + image * out.positions() + position * out.channels);
+  const PoolAxis rows = pool_axis(a.kernel_size, a.stride, a.padding, {1}, 0);
+  const PoolAxis columns = pool_axis(a.kernel_size, a.stride, a.padding, {1}, 1);
+  for_images(in, [&](std::int64_t image) {
+    for_lines(in, out, rows, columns,
+              [&](const PoolLine& line, std::int64_t position, std::int64_t padded) {
+                loops<T>().average_line(x + image * in.positions(), in.width, in.channels, line,
+                                        share_of<T>(line, padded, a.count_include_pad),
+                                        y + image * out.positions() + position * out.channels);
               });
+  });
 }
 
 template <class T>
@@ -223,17 +205,18 @@ void average_backward(const KernelArgs& args) {
   const Images in(result, format), out(grad, format);
   const T* g = grad.impl()->typed<T>();
   T* dx = result.impl()->typed<T>();
-  std::fill_n(dx, result.numel(), T(0));
-  for_windows(in, out, pool_axis(a.kernel_size, a.stride, a.padding, {1}, 0),
-              pool_axis(a.kernel_size, a.stride, a.padding, {1}, 1),
-              [&](std::int64_t image, const PoolWindow& window, std::int64_t position,
-                  std::int64_t padded) {
-                const std::int64_t inside = std::int64_t{window.rows} * window.columns;
-                const T scale = T(1) / static_cast<T>(a.count_include_pad ? padded : inside);
-                loops<T>().average_backward(g + image * out.positions() + position * out.channels,
-                                            in.width, in.channels, window, scale,
-                                            dx + image * in.positions());
+  const PoolAxis rows = pool_axis(a.kernel_size, a.stride, a.padding, {1}, 0);
+  const PoolAxis columns = pool_axis(a.kernel_size, a.stride, a.padding, {1}, 1);
+  for_images(in, [&](std::int64_t image) {
+    T* target = dx + image * in.positions();
+    std::fill_n(target, in.positions(), T(0));
+    for_lines(in, out, rows, columns,
+              [&](const PoolLine& line, std::int64_t position, std::int64_t padded) {
+                loops<T>().average_line_backward(
+                    g + image * out.positions() + position * out.channels, in.width, in.channels,
+                    line, share_of<T>(line, padded, a.count_include_pad), target);
               });
+  });
 }
 
 }  // namespace

@@ -46,6 +46,9 @@ struct Limits {
 /// converts images while they are in the caches.
 constexpr Limits kLimits[] = {{1, 16, 0.5, 1 << 20, 24}, {2, 32, 0.8, 0, 48}};
 
+/// Sums over more channels, which go by blocks, could exceed the errors stated in backends.h.
+constexpr std::int64_t kMostSummed = 16384;
+
 /// With fewer tiles the transform of the weights is not worth it.
 constexpr std::int64_t kFewestTiles = 16;
 
@@ -94,8 +97,12 @@ Refusal refuse(const KernelArgs& args, const Limits& limits) {
   if (s.groups != 1) return "groups";
   if (s.pad_h >= winograd::kTaps || s.pad_w >= winograd::kTaps) return "padding beyond the weights";
   if (std::min(s.c, s.oc) < limits.fewest_channels) return "too few channels";
+  const ConvKind kind = conv_kind(args);
   const Correlation work =
-      conv_kind(args) == ConvKind::backward_input ? input_gradient_of(s) : correlation_of(s);
+      kind == ConvKind::backward_input ? input_gradient_of(s) : correlation_of(s);
+  if (kind != ConvKind::backward_weight && work.channels > kMostSummed) {
+    return "so many channels that errors could exceed the stated bound";
+  }
   if (work.tiles() < kFewestTiles) return "too few pixels";
   if (products_of(work) > limits.most_products) {
     return "small images: much of the tiles would lie outside";

@@ -22,9 +22,10 @@ constexpr std::int64_t kOutputs = 128;
 /// stay in the caches.
 constexpr std::int64_t kTilesAtATime = 32, kFewestAtATime = 4;
 static_assert(kChannels <= kMostChannels && kOutputs <= kMostChannels);
-/// Tiles are cut into shares only to make this many slices, each of at least so many tiles.
+/// Tiles are cut into shares to make this many slices, each of at least so many tiles, and so that
+/// sums over more tiles do not exceed the errors stated in backends.h.
 constexpr std::int64_t kWantedSlices = 16;
-constexpr std::int64_t kFewestTiles = 64;
+constexpr std::int64_t kFewestTiles = 64, kMostTiles = 1024;
 
 struct Cut {
   std::int64_t parts, channel_blocks, output_blocks, tiles_per_share, shares;
@@ -33,8 +34,9 @@ struct Cut {
       : parts(s.parts()),
         channel_blocks(divide_up(s.channels, kChannels)),
         output_blocks(divide_up(s.outputs, kOutputs)) {
-    const std::int64_t wanted = std::clamp<std::int64_t>(
-        s.tiles() / kFewestTiles, 1, divide_up(kWantedSlices, slices_of_share()));
+    const std::int64_t most =
+        std::max(divide_up(kWantedSlices, slices_of_share()), divide_up(s.tiles(), kMostTiles));
+    const std::int64_t wanted = std::clamp<std::int64_t>(s.tiles() / kFewestTiles, 1, most);
     tiles_per_share = divide_up(s.tiles(), wanted);
     shares = divide_up(s.tiles(), tiles_per_share);
   }

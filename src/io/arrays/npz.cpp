@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "io/atomic_file.h"
 #include "io/bounded.h"
+#include "io/state_entry.h"
 
 namespace facula {
 namespace {
@@ -49,24 +50,54 @@ void swap_bytes(std::uint8_t* data, std::size_t bytes, std::size_t item_size) {
     std::reverse(data + at, data + at + item_size);
 }
 
+/// The elements in the order of the file: the shape of an array in Fortran's order is reversed.
+Tensor stored_tensor(const io::NpyFile& file, const std::string& source) {
+  check<DTypeError>(file.facula_dtype.has_value(),
+                    "{}: dtype {}, which Facula lacks; convert it with astype() before saving",
+                    source, file.dtype);
+  check<ShapeError>(file.shape.size() <= kMaxDims,
+                    "{}: {} dimensions, a tensor has {} at most; reshape it before saving", source,
+                    file.shape.size(), kMaxDims);
+  std::vector<std::int64_t> shape = file.shape;
+  if (file.fortran_order) std::reverse(shape.begin(), shape.end());
+  Tensor tensor = empty(shape, *file.facula_dtype);
+  auto* data = static_cast<std::uint8_t*>(tensor.raw_data());
+  if (!file.data.empty()) {
+    std::memcpy(data, file.data.data(), file.data.size());
+    if (file.big_endian) swap_bytes(data, file.data.size(), file.item_size);
+  }
+  // Any byte but 0 and 1 would be a boolean that no processor expects.
+  if (tensor.dtype() == kBool) {
+    for (std::int64_t i = 0; i < tensor.numel(); ++i) data[i] = data[i] != 0;
+  }
+  return tensor;
+}
+
+Tensor row_major(const Tensor& reversed) {
+  std::vector<std::int64_t> order;
+  for (std::int64_t d = reversed.dim(); d-- > 0;) order.push_back(d);
+  return reversed.permute(order).contiguous();
+}
+
 }  // namespace
 
 namespace io {
 
 bool is_npz(const ZipReader& zip) {
   const auto& members = zip.members();
-  return !members.empty() && std::ranges::all_of(members, [](const ZipMember& member) {
+  return std::ranges::all_of(members, [](const ZipMember& member) {
     return member.name.size() > kSuffix.size() && member.name.ends_with(kSuffix);
   });
 }
 
 NpzReader::NpzReader(std::span<const std::uint8_t> file, const std::string& source)
     : source_(source), zip_(file, source) {
-  check<IoError>(is_npz(zip_) || zip_.members().empty(),
+  check<IoError>(is_npz(zip_),
                  "{}: a zip archive with members other than .npy files, not an npz file; check the "
                  "path",
                  source);
-  constexpr std::uint64_t kFreeBytes = 64 << 20;
+  // Beside the mapped file: all tensors, and what one of them is unpacked to or put in order from.
+  constexpr std::uint64_t kFree = 60 << 20;
   std::uint64_t total = 0, largest = 0;
   for (const ZipMember& member : zip_.members()) {
     check<IoError>(!__builtin_add_overflow(total, member.size, &total),
@@ -74,10 +105,9 @@ NpzReader::NpzReader(std::span<const std::uint8_t> file, const std::string& sour
     if (member.deflated) largest = std::max(largest, member.size);
   }
   check<IoError>(
-      !__builtin_add_overflow(total, largest, &total) && total <= 4 * file.size() + kFreeBytes,
+      !__builtin_add_overflow(total, largest, &total) && total <= 3 * file.size() + kFree,
       "{}: {} bytes would decompress to {}; if they are what you expect, save them with "
-      "numpy.savez "
-      "instead of savez_compressed",
+      "numpy.savez instead of savez_compressed",
       source, file.size(), total);
 }
 
@@ -102,35 +132,23 @@ NpyFile NpzReader::describe(std::size_t index) const {
 
 Tensor NpzReader::tensor(std::size_t index) const {
   const ZipMember& member = zip_.members()[index];
-  const auto content = zip_.read(member, member.size);
   const std::string source = source_of(index);
-  return npy_tensor(read_npy(content, source), source);
+  bool fortran_order = false;
+  // What was unpacked goes before elements are put in order.
+  const Tensor stored = [&] {
+    const Tensor bytes = empty({static_cast<std::int64_t>(member.size)}, kUInt8);
+    const std::span content(static_cast<std::uint8_t*>(bytes.raw_data()), member.size);
+    zip_.read_into(member, content);
+    const NpyFile file = read_npy(content, source);
+    fortran_order = file.fortran_order;
+    return stored_tensor(file, source);
+  }();
+  return fortran_order ? row_major(stored) : stored;
 }
 
 Tensor npy_tensor(const NpyFile& file, const std::string& source) {
-  check<DTypeError>(file.facula_dtype.has_value(),
-                    "{}: dtype {}, which Facula lacks; convert it with astype() before saving",
-                    source, file.dtype);
-  check<ShapeError>(file.shape.size() <= kMaxDims,
-                    "{}: {} dimensions, a tensor has {} at most; reshape it before saving", source,
-                    file.shape.size(), kMaxDims);
-  std::vector<std::int64_t> shape = file.shape;
-  if (file.fortran_order) std::reverse(shape.begin(), shape.end());
-  Tensor tensor = empty(shape, *file.facula_dtype);
-  if (!file.data.empty()) {
-    auto* data = static_cast<std::uint8_t*>(tensor.raw_data());
-    std::memcpy(data, file.data.data(), file.data.size());
-    if (file.big_endian) swap_bytes(data, file.data.size(), file.item_size);
-  }
-  // Any byte but 0 and 1 would be a boolean that no processor expects.
-  if (tensor.dtype() == kBool) {
-    auto* data = static_cast<std::uint8_t*>(tensor.raw_data());
-    for (std::int64_t i = 0; i < tensor.numel(); ++i) data[i] = data[i] != 0;
-  }
-  if (!file.fortran_order || shape.size() < 2) return tensor;
-  std::vector<std::int64_t> reversed;
-  for (std::size_t d = shape.size(); d-- > 0;) reversed.push_back(static_cast<std::int64_t>(d));
-  return tensor.permute(reversed).contiguous();
+  const Tensor stored = stored_tensor(file, source);
+  return file.fortran_order ? row_major(stored) : stored;
 }
 
 }  // namespace io
@@ -145,13 +163,7 @@ StateDict load_npz(const std::string& path) {
   const io::NpzReader reader(file.bytes(), path);
   StateDict state;
   for (std::size_t i = 0; i < reader.size(); ++i) {
-    Tensor tensor = reader.tensor(i);
-    try {
-      state.set(reader.name(i), std::move(tensor));
-    } catch (const ValueError& error) {
-      fail<IoError>("{}: the name {} cannot be used: {}", path, io::quote_name(reader.name(i)),
-                    error.what());
-    }
+    io::add_entry(state, reader.name(i), reader.tensor(i), path);
   }
   return state;
 }

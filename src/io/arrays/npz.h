@@ -13,7 +13,7 @@
 
 namespace facula::io {
 
-/// Whether all members are named as those of an npz file, and there is one.
+/// Whether all members are named as those of an npz file; also where there are none.
 bool is_npz(const ZipReader& zip);
 
 /// The arrays of an npz file that lies in memory, normally a mapping, which must outlive this

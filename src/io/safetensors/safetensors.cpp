@@ -143,8 +143,9 @@ void SafetensorsReader::parse(std::span<const uint8_t> file, const std::string& 
       "{}: a safetensors header of {} bytes, the format allows {}; the file is damaged or "
       "of another format, check it",
       source, header_size, kMaxSafetensorsHeader);
+  MemoryBudget budget(safetensors_budget(file.size()), source);
   auto header =
-      parse_safetensors_header(reader.take(header_size, "the safetensors header"), source);
+      parse_safetensors_header(reader.take(header_size, "the safetensors header"), source, budget);
   auto& tensors = header.tensors;
   std::sort(tensors.begin(), tensors.end(), [](const auto& a, const auto& b) {
     return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name);
@@ -193,8 +194,13 @@ void write_safetensors(const std::string& path, std::span<const SafetensorsEntry
     end += entry->data.size();
     header.tensors.push_back({entry->name, entry->dtype, entry->shape, begin, end});
   }
+  const std::string prefix = format_prefix(header);
+  check<ValueError>(safetensors_cost(header) <= safetensors_budget(prefix.size() + end),
+                    "write_safetensors: {} tensors in {} bytes would take more memory than a file "
+                    "of that size is given when it is read; join tiny ones",
+                    header.tensors.size(), prefix.size() + end);
   AtomicFile file(path);
-  file.write(format_prefix(header));
+  file.write(prefix);
   for (const auto* entry : order) file.write(entry->data);
   file.commit();
 }

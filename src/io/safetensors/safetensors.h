@@ -35,8 +35,10 @@ using facula::SafetensorsMetadata;
 
 /// Reads a file. The constructors validate it completely - a valid JSON header of at most 100 MB
 /// without repeated or unknown keys, known dtypes, sizes that match the shapes, data without holes,
-/// overlaps or rest - and throw IoError, so that the rest of the class needs no checks. Memory use
-/// is a small multiple of the header's size; data is never copied.
+/// overlaps or rest - and throw IoError, so that the rest of the class needs no checks. Data is
+/// never copied. Files so full of tiny tensors that loading them would take more than four times
+/// their size and 64 MiB are refused; those of 300 bytes and more a tensor, besides its name, never
+/// are.
 class SafetensorsReader {
  public:
   /// Maps `path`. The entries' data is valid as long as this object.

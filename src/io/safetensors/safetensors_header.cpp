@@ -18,12 +18,20 @@ using Json = nlohmann::json;
 /// Ranks beyond this serve nobody, and a long list of ones is a cheap way to waste memory.
 constexpr size_t kMaxRank = 64;
 
+/// A tensor with its description, storage and entry in a StateDict.
+uint64_t cost_of_tensor(const std::string& name) { return 680 + 2 * name.size(); }
+constexpr uint64_t kDimensionCost = 16;
+uint64_t cost_of_metadata(const std::string& key, const std::string& text) {
+  return 320 + key.size() + text.size();
+}
+
 /// Receives the parser's events and accepts only those the format allows where they occur. No
 /// document is built, nesting deeper than the format's own ends at the first bracket, and memory
 /// stays proportional to the text.
 class HeaderHandler : public nlohmann::json_sax<Json> {
  public:
-  explicit HeaderHandler(const std::string& source) : source_(source) {}
+  HeaderHandler(const std::string& source, MemoryBudget& budget)
+      : source_(source), budget_(budget) {}
 
   SafetensorsHeader take() { return std::move(header_); }
 
@@ -44,6 +52,7 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
                      "{}: {} has more than {} dimensions; the file is damaged or malicious, refuse "
                      "it",
                      source_, place(), kMaxRank);
+      budget_.charge(kDimensionCost);
       tensor().shape.push_back(static_cast<int64_t>(value));
     } else if (where_ == Where::kOffsets && offset_count_ < 2) {
       (offset_count_++ == 0 ? tensor().begin : tensor().end) = value;
@@ -55,6 +64,7 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
 
   bool string(std::string& text) override {
     if (where_ == Where::kMetadata) {
+      budget_.charge(cost_of_metadata(key_, text));
       const bool inserted = header_.metadata.emplace(key_, std::move(text)).second;
       if (!inserted) unexpected("a repeated key");
     } else if (where_ == Where::kTensor && key_ == "dtype") {
@@ -72,6 +82,7 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
       if (std::exchange(has_metadata_, true)) unexpected("a repeated key");
       where_ = Where::kMetadata;
     } else if (where_ == Where::kTop) {
+      budget_.charge(cost_of_tensor(key_));
       header_.tensors.emplace_back().name = key_;
       has_dtype_ = has_shape_ = has_offsets_ = false;
       where_ = Where::kTensor;
@@ -153,6 +164,7 @@ class HeaderHandler : public nlohmann::json_sax<Json> {
   }
 
   const std::string& source_;
+  MemoryBudget& budget_;
   SafetensorsHeader header_;
   Where where_ = Where::kOutside;
   std::string key_;
@@ -174,8 +186,16 @@ std::string encode(std::string_view text) {
 
 }  // namespace
 
-SafetensorsHeader parse_safetensors_header(std::span<const uint8_t> json,
-                                           const std::string& source) {
+uint64_t safetensors_cost(const SafetensorsHeader& header) {
+  uint64_t cost = 0;
+  for (const auto& tensor : header.tensors)
+    cost += cost_of_tensor(tensor.name) + kDimensionCost * tensor.shape.size();
+  for (const auto& [key, text] : header.metadata) cost += cost_of_metadata(key, text);
+  return cost;
+}
+
+SafetensorsHeader parse_safetensors_header(std::span<const uint8_t> json, const std::string& source,
+                                           MemoryBudget& budget) {
   // The parser skips a byte order mark and takes a NUL for the end of the text, whatever follows.
   constexpr uint8_t kByteOrderMark = 0xef;
   const bool marked = !json.empty() && json[0] == kByteOrderMark;
@@ -183,7 +203,7 @@ SafetensorsHeader parse_safetensors_header(std::span<const uint8_t> json,
                  "{}: the safetensors header contains a byte order mark or a NUL; the file is "
                  "damaged or of another format, check it",
                  source);
-  HeaderHandler handler(source);
+  HeaderHandler handler(source, budget);
   Json::sax_parse(json.begin(), json.end(), &handler);
   return handler.take();
 }

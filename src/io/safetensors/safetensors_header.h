@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/bounded.h"
 #include "io/safetensors/safetensors.h"
 
 namespace facula::io {
@@ -31,10 +32,18 @@ struct SafetensorsHeader {
   SafetensorsMetadata metadata;
 };
 
+/// What loading a file of so many bytes may take, and so much of it the tensors and metadata take:
+/// with the mapping, memory stays below four times the file and 64 MiB.
+constexpr uint64_t safetensors_budget(uint64_t file_size) {
+  return (uint64_t{60} << 20) + 3 * file_size;
+}
+uint64_t safetensors_cost(const SafetensorsHeader& header);
+
 /// Parses the JSON text. Throws IoError unless it has exactly the structure of the format; sizes,
-/// offsets, dtypes and repeated tensor names are the caller's to check.
-SafetensorsHeader parse_safetensors_header(std::span<const uint8_t> json,
-                                           const std::string& source);
+/// offsets, dtypes and repeated tensor names are the caller's to check. The cost is charged to
+/// `budget`.
+SafetensorsHeader parse_safetensors_header(std::span<const uint8_t> json, const std::string& source,
+                                           MemoryBudget& budget);
 
 /// The JSON text, tensors in the given order. Throws ValueError for text that is not UTF-8.
 std::string format_safetensors_header(const SafetensorsHeader& header);

@@ -12,6 +12,7 @@
 #include "base/thread_pool.h"
 #include "io/bounded.h"
 #include "io/safetensors/safetensors.h"
+#include "io/state_entry.h"
 #include "io/streamed_copy.h"
 
 namespace facula::io {
@@ -70,15 +71,6 @@ Tensor copied_tensor(std::span<const std::uint8_t> data, IntList shape, DType dt
 bool can_be_mapped(const SafetensorsEntry& entry, DType dtype) {
   return dtype != kBool && !entry.data.empty() &&
          reinterpret_cast<std::uintptr_t>(entry.data.data()) % size_of(dtype) == 0;
-}
-
-/// Adds a tensor of a file; IoError for a name that is no path in a tree.
-void add(StateDict& state, const std::string& name, Tensor tensor, const std::string& path) {
-  try {
-    state.set(name, std::move(tensor));
-  } catch (const ValueError& error) {
-    fail<IoError>("{}: the name {} cannot be used: {}", path, io::quote_name(name), error.what());
-  }
 }
 
 /// Fills `tensors` with the data of `entries`, which lies end to end, by all threads.
@@ -190,7 +182,7 @@ Tensor SafetensorsFile::slice(std::string_view name, std::int64_t begin, std::in
 StateDict SafetensorsFile::state_dict() const {
   StateDict state;
   for (const auto& entry : impl_->reader->entries())
-    add(state, entry.name, impl_->tensor(entry), impl_->path);
+    io::add_entry(state, entry.name, impl_->tensor(entry), impl_->path);
   return state;
 }
 
@@ -213,17 +205,24 @@ void save_safetensors(const StateDict& state, const std::string& path,
 }
 
 StateDict load_safetensors(const std::string& path) {
-  const io::SafetensorsReader reader(path);
-  const auto& entries = reader.entries();
+  std::vector<std::string> names;
   std::vector<Tensor> tensors;
-  tensors.reserve(entries.size());
-  for (const auto& entry : entries)
-    tensors.push_back(empty(entry.shape, dtype_of_entry(entry, path)));
-  copy_data(entries, tensors);
-  for (const Tensor& tensor : tensors) make_booleans(tensor);
+  {
+    const io::SafetensorsReader reader(path);
+    const auto& entries = reader.entries();
+    names.reserve(entries.size());
+    tensors.reserve(entries.size());
+    for (const auto& entry : entries) {
+      names.push_back(entry.name);
+      tensors.push_back(empty(entry.shape, dtype_of_entry(entry, path)));
+    }
+    copy_data(entries, tensors);
+  }  // the tree takes the place of the file's description
   StateDict state;
-  for (std::size_t i = 0; i < entries.size(); ++i)
-    add(state, entries[i].name, std::move(tensors[i]), path);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    make_booleans(tensors[i]);
+    io::add_entry(state, names[i], std::move(tensors[i]), path);
+  }
   return state;
 }
 

@@ -415,8 +415,8 @@ void Pickle::push_global(std::string_view module, std::string_view name) {
   check<IoError>(
       module.size() <= kLongest && name.size() <= kLongest && allowed_(whole),
       "{}: refuses to call {}: the pickle in this file names it, and it is not among the "
-      "functions and classes that tensors and containers are made of; do not open the "
-      "file elsewhere unless you trust its author",
+      "functions and classes that tensors and containers are made of; if you trust its author, "
+      "load it in Python and save its state_dict alone, else do not open it anywhere",
       reader_.source(), quote_name(whole));
   const auto [found, added] =
       global_index_.try_emplace(whole, static_cast<uint32_t>(globals_.size()));

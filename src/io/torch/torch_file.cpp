@@ -236,12 +236,12 @@ void TorchFileReader::Contents::find_legacy_storages(const Pickle& keys, ByteSpa
                    "damaged, get it again",
                    source);
     const TorchStorage& storage = tree.storages[known->second];
-    const TorchType& type = *torch_type_of_dtype("torch." + std::string(storage.dtype));
+    const uint64_t expected = storage.bytes / storage.element_size;
     const uint64_t elements = reader.u64_le("the size of a storage");
-    check<IoError>(elements == storage.bytes / type.size,
+    check<IoError>(elements == expected,
                    "{}: the storage {} has {} elements, its tensors need {}; the file is damaged, "
                    "get it again",
-                   source, quote_name(storage.key), elements, storage.bytes / type.size);
+                   source, quote_name(storage.key), elements, expected);
     found[known->second] = true;
     spans[known->second] = reader.take(storage.bytes, "a storage");
   }

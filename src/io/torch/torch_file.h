@@ -21,9 +21,9 @@ const char* name_of(TorchFormat format);
 
 /// Memory that one or several tensors share.
 struct TorchStorage {
-  std::string key;         ///< the file's own name for it
-  std::string_view dtype;  ///< as in TorchTensor; "untyped" for bytes of any dtype
-  std::string device;      ///< where it lay when it was saved: "cpu", "cuda:0", ...
+  std::string key;            ///< the file's own name for it
+  uint64_t element_size = 1;  ///< in which the file counts; 1 for bytes of any dtype
+  std::string device;         ///< where it lay when it was saved: "cpu", "cuda:0", ...
   uint64_t bytes = 0;
 };
 

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "io/bounded.h"
+#include "io/state_entry.h"
 #include "io/torch/torch_values.h"
 
 namespace facula::io {
@@ -32,6 +33,13 @@ struct StorageUse {
   const TorchType* type = nullptr;
 };
 
+/// A call of one of the functions that rebuild tensors.
+struct Rebuilt {
+  std::string_view function;
+  Items arguments;
+  const PickleValue& call;  // for messages
+};
+
 class Builder {
  public:
   Builder(const Pickle& pickle, const std::string& source, TorchContent content,
@@ -49,6 +57,7 @@ class Builder {
  private:
   void add(const std::string& name, const PickleValue& value, int depth);
   void add_call(const std::string& name, const PickleValue& call, int depth);
+  void add_rebuilt(const std::string& name, const Rebuilt& tensor, int depth);
   void add_list(const std::string& name, Items items, int depth);
   void add_dict(const std::string& name, Items items, int depth);
   void add_object(const std::string& name, const PickleValue& call, int depth);
@@ -57,7 +66,7 @@ class Builder {
                     int depth);
   void add_pairs(const std::string& name, const PickleValue& pairs, const PickleValue& call,
                  int depth);
-  void add_tensor(const std::string& name, const PickleValue& call);
+  void add_tensor(const std::string& name, const Rebuilt& rebuilt);
   void add_storage(const std::string& name, const PickleValue& id);
 
   void leaf(const std::string& name, StateValue value);
@@ -80,17 +89,13 @@ class Builder {
 };
 
 void Builder::set(const std::string& name, StateValue value) {
-  try {
-    // Every point in a name may make a tree.
-    for (size_t end = name.rfind('.'); end != std::string::npos && end > 0;
-         end = name.rfind('.', end - 1)) {
-      if (tree_.structure.contains(std::string_view(name).substr(0, end))) break;
-      budget_.charge(kEntryCost);
-    }
-    tree_.structure.set(name, std::move(value));
-  } catch (const ValueError& error) {
-    fail<IoError>("{}: the name {} cannot be used: {}", source_, quote_name(name), error.what());
+  // Every point in a name may make a tree.
+  for (size_t end = name.rfind('.'); end != std::string::npos && end > 0;
+       end = name.rfind('.', end - 1)) {
+    if (tree_.structure.contains(std::string_view(name).substr(0, end))) break;
+    budget_.charge(kEntryCost);
   }
+  add_entry(tree_.structure, name, std::move(value), source_);
 }
 
 void Builder::leaf(const std::string& name, StateValue value) {
@@ -155,12 +160,16 @@ void Builder::add_dict(const std::string& name, Items items, int depth) {
 
 void Builder::add_call(const std::string& name, const PickleValue& call, int depth) {
   const std::string_view function = pickle_.callable(call);
-  if (function.starts_with("torch._utils._rebuild_parameter")) {
-    const Items arguments = pickle_.items(pickle_.arguments(call));
-    if (arguments.empty()) fail_arguments(pickle_, call, source_);
-    add(name, arguments[0], depth + 1);
-  } else if (function.starts_with("torch._utils._rebuild_")) {
-    add_tensor(name, call);
+  if (function.starts_with("torch._utils._rebuild_")) {
+    add_rebuilt(name, {function, pickle_.items(pickle_.arguments(call)), call}, depth);
+  } else if (function == "torch._tensor._rebuild_from_type_v2") {
+    // (function, class, arguments, attributes) of a tensor that has attributes.
+    const Items parts = pickle_.items(pickle_.arguments(call));
+    const bool known = parts.size() == 4 && parts[0].is(PickleKind::global) &&
+                       parts[2].is(PickleKind::tuple) &&
+                       pickle_.global(parts[0]).starts_with("torch._utils._rebuild_");
+    if (!known) fail_arguments(pickle_, call, source_);
+    add_rebuilt(name, {pickle_.global(parts[0]), pickle_.items(parts[2]), call}, depth);
   } else if (function.starts_with("__torch__.")) {
     add_object(name, call, depth);
   } else if (auto value = leaf_of_call(pickle_, call, source_)) {
@@ -168,6 +177,19 @@ void Builder::add_call(const std::string& name, const PickleValue& call, int dep
     leaf(name, std::move(*value));
   } else {
     add_collection(name, call, depth);
+  }
+}
+
+void Builder::add_rebuilt(const std::string& name, const Rebuilt& tensor, int depth) {
+  if (const TorchLackingKind* lacking = torch_lacking_kind(tensor.function)) {
+    fail<IoError>("{}: {} is {}, which Facula lacks; {}", source_,
+                  quote_name(name.empty() ? "tensor" : name), lacking->kind, lacking->remedy);
+  }
+  if (tensor.function.starts_with("torch._utils._rebuild_parameter")) {
+    if (tensor.arguments.empty()) fail_arguments(pickle_, tensor.call, source_);
+    add(name, tensor.arguments[0], depth + 1);
+  } else {
+    add_tensor(name, tensor);
   }
 }
 
@@ -259,7 +281,7 @@ StorageUse Builder::storage_of(const PickleValue& value) {
   if (added) {
     budget_.charge(kStorageCost);
     tree_.storages.push_back({.key = std::move(key),
-                              .dtype = type->dtype,
+                              .element_size = type->size,
                               .device = std::string(parts[3].data()),
                               .bytes = bytes});
   }
@@ -308,12 +330,12 @@ void Builder::finish_tensor(TorchTensor tensor, const TorchType& type) {
 /// _rebuild_tensor(storage, offset, size, strides); _v2 with (requires_grad, hooks, metadata)
 /// behind; _v3 with (requires_grad, hooks, dtype, metadata); _rebuild_qtensor with
 /// (quantizer, requires_grad, hooks).
-void Builder::add_tensor(const std::string& name, const PickleValue& call) {
-  const std::string_view function = pickle_.callable(call);
-  const Items arguments = pickle_.items(pickle_.arguments(call));
+void Builder::add_tensor(const std::string& name, const Rebuilt& rebuilt) {
+  const std::string_view function = rebuilt.function;
+  const Items arguments = rebuilt.arguments;
   const bool v3 = function.ends_with("_v3");
   const auto wrong = [&](bool ok) {
-    if (!ok) fail_arguments(pickle_, call, source_);
+    if (!ok) fail_arguments(pickle_, rebuilt.call, source_);
   };
   wrong(arguments.size() >= (v3 ? 7 : 4) && arguments[1].is(PickleKind::integer) &&
         arguments[1].integer >= 0);

@@ -28,6 +28,7 @@ constexpr TorchType kTypes[] = {
     {"float8_e4m3fnuz", 1, {}, ""},
     {"float8_e5m2fnuz", 1, {}, ""},
     {"float8_e8m0fnu", 1, {}, ""},
+    {"float4_e2m1fn_x2", 1, {}, ""},
     {"qint8", 1, {}, "QInt8Storage"},
     {"quint8", 1, {}, "QUInt8Storage"},
     {"qint32", 4, {}, "QInt32Storage"},
@@ -59,6 +60,8 @@ constexpr std::string_view kAllowed[] = {
     "numpy.core.multiarray.scalar",
     "numpy.dtype",
     "torch.Size",
+    "torch.Tensor",
+    "torch._tensor._rebuild_from_type_v2",
     "torch._utils._rebuild_parameter",
     "torch._utils._rebuild_parameter_with_state",
     "torch._utils._rebuild_qtensor",
@@ -66,8 +69,19 @@ constexpr std::string_view kAllowed[] = {
     "torch._utils._rebuild_tensor_v2",
     "torch._utils._rebuild_tensor_v3",
     "torch.device",
+    "torch.nn.parameter.Buffer",
+    "torch.nn.parameter.Parameter",
     "torch.per_channel_affine",
     "torch.per_tensor_affine",
+    "torch.serialization._get_layout",
+};
+
+constexpr TorchLackingKind kLackingKinds[] = {
+    {"torch._utils._rebuild_sparse_tensor", "a sparse tensor", "save its to_dense()"},
+    {"torch._utils._rebuild_sparse_csr_tensor", "a sparse tensor", "save its to_dense()"},
+    {"torch._utils._rebuild_nested_tensor", "a nested tensor", "save its to_padded_tensor(0)"},
+    {"torch._utils._rebuild_meta_tensor_no_storage", "a tensor without elements (device meta)",
+     "save the model with its weights"},
 };
 
 constexpr std::string_view kAllowedInTorchScript[] = {
@@ -102,8 +116,13 @@ const TorchType& torch_type_of(DType dtype) {
   return *find([&](const TorchType& type) { return type.facula_dtype == dtype; });
 }
 
+const TorchLackingKind* torch_lacking_kind(std::string_view function) {
+  const auto* found = std::ranges::find(kLackingKinds, function, &TorchLackingKind::function);
+  return found == std::end(kLackingKinds) ? nullptr : found;
+}
+
 bool is_allowed_in_torch_save(std::string_view global) {
-  return std::ranges::find(kAllowed, global) != std::end(kAllowed) ||
+  return std::ranges::find(kAllowed, global) != std::end(kAllowed) || torch_lacking_kind(global) ||
          torch_type_of_storage(global) || torch_type_of_dtype(global);
 }
 

@@ -24,6 +24,13 @@ const TorchType* torch_type_of_dtype(std::string_view global);
 /// That of a dtype of ours.
 const TorchType& torch_type_of(DType dtype);
 
+/// Tensors of a kind that Facula lacks: the function that rebuilds them, and what to do.
+struct TorchLackingKind {
+  std::string_view function, kind, remedy;
+};
+/// Null for another function.
+const TorchLackingKind* torch_lacking_kind(std::string_view function);
+
 /// Whether a file of torch.save may name "module.function": what tensors, containers and numbers
 /// are rebuilt with. None of them is ever called.
 bool is_allowed_in_torch_save(std::string_view global);

@@ -9,6 +9,10 @@ Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target
                                         const Tensor& weight, const Tensor& pos_weight,
                                         std::string_view reduction) {
   check_loss(self, target, reduction, "binary_cross_entropy_with_logits");
+  if (!weight.defined() && !pos_weight.defined()) {
+    return reduce_pairs(self, target, "logit_cross_entropy", reduction,
+                        "binary_cross_entropy_with_logits");
+  }
   // -(p y log s(x) + (1 - y) log(1 - s(x))) with log s(x) = -softplus(-x), which does not overflow.
   Tensor positive = target * softplus(neg(self));
   if (pos_weight.defined()) positive = positive * pos_weight;

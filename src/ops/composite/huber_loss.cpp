@@ -7,12 +7,8 @@ namespace facula {
 
 Tensor huber_loss(const Tensor& self, const Tensor& target, std::string_view reduction,
                   double delta) {
-  check_loss(self, target, reduction, "huber_loss");
   check<ValueError>(delta > 0, "huber_loss: delta is {}, must be positive", delta);
-  const Tensor distance = abs(self - target);
-  const Tensor near = square(distance) * 0.5;
-  const Tensor far = (distance - 0.5 * delta) * delta;
-  return reduce_loss(where(distance < delta, near, far), reduction);
+  return reduce_pairs(self, target, "huber_error", reduction, "huber_loss", delta);
 }
 
 namespace ops {

@@ -6,9 +6,7 @@
 namespace facula {
 
 Tensor l1_loss(const Tensor& self, const Tensor& target, std::string_view reduction) {
-  check_loss(self, target, reduction, "l1_loss");
-  const Tensor difference = self - target;
-  return reduce_loss(abs(difference), reduction);
+  return reduce_pairs(self, target, "absolute_error", reduction, "l1_loss");
 }
 
 namespace ops {

@@ -6,9 +6,7 @@
 namespace facula {
 
 Tensor mse_loss(const Tensor& self, const Tensor& target, std::string_view reduction) {
-  check_loss(self, target, reduction, "mse_loss");
-  const Tensor difference = self - target;
-  return reduce_loss(difference * difference, reduction);
+  return reduce_pairs(self, target, "squared_error", reduction, "mse_loss");
 }
 
 namespace ops {

@@ -7,12 +7,9 @@ namespace facula {
 
 Tensor smooth_l1_loss(const Tensor& self, const Tensor& target, std::string_view reduction,
                       double beta) {
-  check_loss(self, target, reduction, "smooth_l1_loss");
   check<ValueError>(beta >= 0, "smooth_l1_loss: beta is {}, must not be negative", beta);
-  const Tensor distance = abs(self - target);
-  if (beta == 0) return reduce_loss(distance, reduction);
-  const Tensor near = square(distance) * (0.5 / beta);
-  return reduce_loss(where(distance < beta, near, distance - 0.5 * beta), reduction);
+  if (beta == 0) return reduce_pairs(self, target, "absolute_error", reduction, "smooth_l1_loss");
+  return reduce_pairs(self, target, "huber_error", reduction, "smooth_l1_loss", beta) / beta;
 }
 
 namespace ops {

@@ -1,6 +1,6 @@
 #include <facula/ops.h>
 
-#include <algorithm>
+#include <tuple>
 
 #include "ops/schema/reduction.h"
 
@@ -9,12 +9,7 @@ namespace facula {
 Tensor var(const Tensor& self, IntList dim, std::int64_t correction, bool keepdim) {
   check<DTypeError>(self.is_floating_point(), "var: not for {}; convert it with to(kFloat32)",
                     name_of(self.dtype()));
-  const Tensor center = mean(self, dim, true);
-  const Tensor deviations = self - center;
-  const auto count =
-      static_cast<double>(self.numel()) / std::max(1.0, static_cast<double>(center.numel()));
-  return sum(deviations * deviations, dim, keepdim) /
-         std::max(0.0, count - static_cast<double>(correction));
+  return std::get<0>(var_mean(self, dim, correction, keepdim));
 }
 
 namespace ops {

@@ -51,6 +51,7 @@ OpDef define_avg_pool2d() {
           [](ErrorSamples& e) {
             e.fails({e.normal({2, 3, 4}), Dims{2}}, "expected [N, C, H, W]");
             e.fails({e.normal({2, 3, 4, 4}), Dims{5}}, "too small");
+            e.fails({e.normal({2, 3, 0, 4}), Dims{2}, Dims{1}, Dims{1}}, "in the padding");
           },
   };
 }

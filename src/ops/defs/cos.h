@@ -10,6 +10,8 @@ struct cos_functor : FloatingFunctor {
   FACULA_FN T operator()(T x) const {
     return cos(x);
   }
+  FACULA_FN bool is_common(float x) const { return detail::is_small_angle(x); }
+  FACULA_FN float common(float x) const { return common_cos(x); }
 };
 
 }  // namespace facula::scalar

@@ -55,6 +55,7 @@ OpDef define_max_pool2d_with_indices() {
             e.fails({e.normal({2, 3, 4, 4}), Dims{5}}, "too small");
             e.fails({e.normal({2, 3, 4, 4}), Dims{2}, Dims{0}}, "must be positive");
             e.fails({e.normal({2, 3, 4, 4}), Dims{2}, Dims{2}, Dims{2}}, "at most half");
+            e.fails({e.normal({1, 4, 2, 6}), Dims{2}, Dims{1}, Dims{1}, Dims{3}}, "in the padding");
           },
   };
 }

@@ -37,6 +37,13 @@ PoolShape pool_shape(const Tensor& input, const Dims& kernel, const Dims& stride
     const std::int64_t windows = axis.windows(size, ceil_mode);
     check<ShapeError>(windows > 0, "{}: an input of size {} is too small for kernel {}", op,
                       input.sizes(), kernel);
+    // Dilated windows can step over a small image.
+    for (std::int64_t w = 0; w < windows && w * axis.stride < axis.padding; ++w) {
+      check<ShapeError>(axis.first(w) < size,
+                        "{}: window {} of dimension {} of an input of size {} lies wholly in the "
+                        "padding; use less padding ({}) or dilation ({})",
+                        op, w, 2 + d, input.sizes(), padding, dilation);
+    }
     (d == 0 ? shape.out_height : shape.out_width) = windows;
   }
   return shape;

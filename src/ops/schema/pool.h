@@ -12,6 +12,16 @@ struct PoolAxis {
   /// Number of windows over `size` elements; with ceil_mode the last may hang over the end, but
   /// must begin inside the input or its left padding.
   std::int64_t windows(std::int64_t size, bool ceil_mode) const;
+
+  /// How many of a window's elements lie in the padding before the input.
+  std::int64_t skipped(std::int64_t window) const {
+    const std::int64_t before = padding - window * stride;
+    return before > 0 ? (before + dilation - 1) / dilation : 0;
+  }
+  /// The first element of a window after those. Not in the input if all others lie behind it.
+  std::int64_t first(std::int64_t window) const {
+    return window * stride - padding + skipped(window) * dilation;
+  }
 };
 
 struct PoolShape {
@@ -19,7 +29,8 @@ struct PoolShape {
   std::int64_t out_height, out_width;
 };
 
-/// Checks an input [N, C, H, W] and the options; an empty stride means the kernel size.
+/// Checks an input [N, C, H, W] and the options; an empty stride means the kernel size. Every
+/// window holds at least one element of the input.
 PoolShape pool_shape(const Tensor& input, const Dims& kernel, const Dims& stride,
                      const Dims& padding, const Dims& dilation, bool ceil_mode, const char* op);
 

@@ -2,10 +2,10 @@
 //
 // Written for compilers to vectorise and to give the same bits on every instruction set: no tables,
 // no branches, a fixed order of operations. The functions that dominate training (exp, log, tanh,
-// erf...) stay in float and use fma wherever it saves an operation; the rest, and pow, work in
-// double inside, where vectors are half as long but no trick is needed for the last bit.
-// Coefficients are minimax (Remez) for the relative error on the interval given, rounded to the
-// type. Measured errors: docs/math.md.
+// erf, sin...) stay in float and use fma wherever it saves an operation; erfc, pow, tan and huge
+// angles work in double inside, where vectors are half as long but no trick is needed for the last
+// bit. Coefficients are minimax (Remez) for the relative error on the interval given, rounded to
+// the type. Measured errors: docs/math.md.
 #pragma once
 
 #include "ops/schema/scalar_base.h"
@@ -93,6 +93,13 @@ FACULA_FN float half_expm1(ExpArgument x) {
   return fma(half, expm1_reduced(x.r), half - 0.5f);
 }
 
+/// e^x / 4 for x in [0, 89.5].
+FACULA_FN float quarter_exp(float x) {
+  const auto [r, k] = reduce_exp(x);
+  const float quarter = power(k + exponent(127 - 2));
+  return fma(expm1_reduced(r), quarter, quarter);
+}
+
 /// e^(-a^2 / 2) for a in [0, 13.26], of which only the absolute error is small; zero at the end.
 FACULA_FN float gaussian(float a) {
   const float s = a * a;
@@ -144,6 +151,16 @@ FACULA_FN float log_specials(float x, float y) {
   return select(ordinary, y, select(x == 0.0f, -kInf, fma(x, kInf, kInf)));
 }
 
+/// f for 1 + f = m, and k as a float, of split_log for finite x > 0.
+struct LogTerms {
+  float f, n;
+};
+FACULA_FN LogTerms log_terms(float x) {
+  const bool subnormal = x < kMinNormal;
+  const auto [m, k] = split_log(select(subnormal, x * 0x1p24f, x));
+  return {m - 1.0f, static_cast<float>(k) - select(subnormal, 24.0f, 0.0f)};
+}
+
 /// log2(x) within 2^-43 for finite x > 0.
 FACULA_FN double log2_double(float x) {
   const bool subnormal = x < kMinNormal;
@@ -153,6 +170,32 @@ FACULA_FN double log2_double(float x) {
   const double s = z * z;  // atanh(z) * 2 / ln2
   return n + z * horner(s, 0.28291022290544465, 0.31990496617367009, 0.41220927095786208,
                         0.57707794217185304, 0.96179669411404534, 2.8853900817778495);
+}
+
+/// For |x| < kSmallAngle: x = n * pi/2 + r with |r| <= pi/4, n modulo 4 in the lowest bits. pi/2
+/// comes in three parts, of which the first leaves no rounding error.
+struct SmallAngle {
+  float r;
+  int32_t n;
+};
+inline constexpr float kSmallAngle = 0x1p15f;
+FACULA_FN SmallAngle reduce_small_angle(float x) {
+  const float shifted = fma(x, 0.636619747f, kRound);
+  const float n = shifted - kRound;
+  const float r = fma(n, -0x1.4442dp-24f, fma(n, -0x1.921fb4p0f, x));
+  return {fma(n, -0x1.846988p-48f, r), as_int(shifted)};
+}
+FACULA_FN bool is_small_angle(float x) { return abs(x) < kSmallAngle; }
+
+/// sin(angle + quarters * pi/2).
+FACULA_FN float small_sin(SmallAngle angle, uint32_t quarters) {
+  const float r = angle.r, s = r * r;
+  const uint32_t n = static_cast<uint32_t>(angle.n) + quarters;
+  const float sin =
+      fma(r * s, horner(s, 2.7183044e-06f, -1.9839335e-04f, 8.333329e-03f, -1.6666667e-01f), r);
+  const float cos = horner(s, 2.443838e-05f, -1.3887367e-03f, 4.1666646e-02f, -0.5f, 1.0f);
+  const float y = select((n & 1) != 0, cos, sin);
+  return as_float(as_int(y) ^ static_cast<int32_t>((n & 2) << 30));
 }
 
 /// x = (n + r) * pi/2 with |r| <= 1/2; n modulo 4 matters only.
@@ -230,10 +273,8 @@ FACULA_FN float expm1(float x) {
 }
 
 FACULA_FN float log(float x) {
-  const bool subnormal = x < detail::kMinNormal;
-  const auto [m, k] = detail::split_log(select(subnormal, x * 0x1p24f, x));
-  const float n = static_cast<float>(k) - select(subnormal, 24.0f, 0.0f);
-  return detail::log_specials(x, detail::log_sum(m - 1.0f, n));
+  const auto [f, n] = detail::log_terms(x);
+  return detail::log_specials(x, detail::log_sum(f, n));
 }
 
 FACULA_FN float log1p(float x) {
@@ -246,13 +287,23 @@ FACULA_FN float log1p(float x) {
   return select(abs(x) < 0x1p-24f, x, y);
 }
 
+// Of the logarithms to other bases, the factor of f comes in two parts.
 FACULA_FN float log2(float x) {
-  return detail::log_specials(x, static_cast<float>(detail::log2_double(x)));
+  const auto [f, n] = detail::log_terms(x);
+  const float p = detail::horner(f, 9.976973e-02f, -1.7009215e-01f, 1.7129046e-01f, -1.7866811e-01f,
+                                 2.051319e-01f, -2.4048647e-01f, 2.8857112e-01f, -3.6067358e-01f,
+                                 4.8089802e-01f, -7.213475e-01f);
+  const float y = fma(f, 1.44269502f, fma(p, f * f, f * 1.92596299e-8f));
+  return detail::log_specials(x, n + y);
 }
 
 FACULA_FN float log10(float x) {
-  const double y = detail::log2_double(x) * 0.3010299956639812;
-  return detail::log_specials(x, static_cast<float>(y));
+  const auto [f, n] = detail::log_terms(x);
+  const float p = detail::horner(f, 3.0033682e-02f, -5.120284e-02f, 5.1563565e-02f, -5.378446e-02f,
+                                 6.1750855e-02f, -7.239364e-02f, 8.686857e-02f, -1.0857356e-01f,
+                                 1.4476472e-01f, -2.1714725e-01f);
+  const float y = fma(f, 0.434294492f, fma(p, f * f, f * -1.01030503e-8f));
+  return detail::log_specials(x, fma(n, 0.301030010f, fma(n, -1.43209889e-8f, y)));
 }
 
 /// 1 / (1 + e^-x) = 2^-k / (e^r + 2^-k), the numerator scaled so that it never underflows; both
@@ -313,14 +364,22 @@ FACULA_FN float erfc(float x) {
   return static_cast<float>(select(x < 0.0f, 2.0 - y, y));
 }
 
-// sin, cos and tan reduce every finite x exactly, huge ones included; NaN for infinities.
+// sin, cos and tan reduce every finite x exactly, huge ones included; NaN for infinities. For small
+// angles, sin and cos are common_sin and common_cos, which loops may compute alone.
+FACULA_FN float common_sin(float x) {
+  const float y = detail::small_sin(detail::reduce_small_angle(x), 0);
+  return select(x == 0.0f, x, y);  // -0 stays
+}
+FACULA_FN float common_cos(float x) { return detail::small_sin(detail::reduce_small_angle(x), 1); }
 FACULA_FN float sin(float x) {
   const auto [r, n] = detail::reduce_angle(x);
-  return select(abs(x) < detail::kInf, detail::sin_quadrant(r, n), detail::kNan);
+  const float large = select(abs(x) < detail::kInf, detail::sin_quadrant(r, n), detail::kNan);
+  return select(detail::is_small_angle(x), common_sin(x), large);
 }
 FACULA_FN float cos(float x) {
   const auto [r, n] = detail::reduce_angle(x);
-  return select(abs(x) < detail::kInf, detail::sin_quadrant(r, n + 1.0), detail::kNan);
+  const float large = select(abs(x) < detail::kInf, detail::sin_quadrant(r, n + 1.0), detail::kNan);
+  return select(detail::is_small_angle(x), common_cos(x), large);
 }
 FACULA_FN float tan(float x) {
   const auto [r, n] = detail::reduce_angle(x);
@@ -330,19 +389,16 @@ FACULA_FN float tan(float x) {
   return select(abs(x) < detail::kInf, static_cast<float>(y), detail::kNan);
 }
 
+/// 2 (q - 1 / (16 q)) for q = e^x / 4, which is finite where the result is.
 FACULA_FN float sinh(float x) {
-  const double v = detail::clamp(x, -100.0f, 100.0f);
-  const double s = v * v;
-  const double small =
-      v * detail::horner(s, 2.8185238456733846e-06, 0.00019835812477276042, 0.0083333525926221549,
-                         0.16666666460255977, 1.0000000000459732);
-  const double e = detail::exp2_double(v * 1.4426950408889634);
-  return static_cast<float>(select(s < 1.0, small, (e - 1.0 / e) * 0.5));
+  const float a = detail::at_most(abs(x), 89.5f), s = a * a;
+  const float p = detail::horner(s, 2.8174518e-06f, 1.9836065e-04f, 8.3333505e-03f, 1.6666667e-01f);
+  const float q = detail::quarter_exp(a);
+  return copysign(select(a < 1.0f, fma(a * s, p, a), 2.0f * (q - 0.0625f / q)), x);
 }
 FACULA_FN float cosh(float x) {
-  const double v = detail::clamp(x, -100.0f, 100.0f);
-  const double e = detail::exp2_double(v * 1.4426950408889634);
-  return static_cast<float>((e + 1.0 / e) * 0.5);
+  const float q = detail::quarter_exp(detail::at_most(abs(x), 89.5f));
+  return 2.0f * (q + 0.0625f / q);
 }
 
 FACULA_FN float atan(float x) {

@@ -1,0 +1,136 @@
+// Convolutions and their gradients. bias: 0 or 1; g: groups, as many as channels in depthwise ones.
+#include <algorithm>
+
+#include "benchmarks/kernels/problem.h"
+#include "ops/attrs/conv2d.h"
+#include "ops/attrs/conv2d_backward_input.h"
+#include "ops/attrs/conv2d_backward_weight.h"
+#include "ops/schema/convolution.h"
+
+namespace facula::kernels {
+namespace {
+
+std::vector<Size> sizes() {
+  return {{"n"},
+          {"c"},
+          {"h"},
+          {"w", Size::kAsHeight},
+          {"oc"},
+          {"k", 1, 0, true},
+          {"s", 1, 0, true},
+          {"p", 0, 0, true},
+          {"d", 1, 0, true},
+          {"g", 1}};
+}
+
+std::vector<Size> sizes_of_forward() {
+  std::vector<Size> all = sizes();
+  all.push_back({"bias", 0, 1});
+  return all;
+}
+
+ConvShape shape_of(const Problem& p) {
+  const Dims stride = {p["sh"], p["sw"]}, padding = {p["ph"], p["pw"]},
+             dilation = {p["dh"], p["dw"]};
+  const std::int64_t groups = std::max<std::int64_t>(1, p["g"]);
+  return conv_shape("conv2d", Dims{p["n"], p["c"], p["h"], p["w"]},
+                    Dims{p["oc"], p["c"] / groups, p["kh"], p["kw"]},
+                    {stride, padding, dilation, p["g"]});
+}
+
+/// Images as large as the window, where they are smaller.
+void make_room(Sizes& v) {
+  const auto or_one = [&](const char* key) { return v.contains(key) ? v[key] : 1; };
+  for (const char* side : {"h", "w"}) {
+    const std::int64_t kernel = side[0] == 'h' && v.contains("kh") ? v["kh"] : v["k"];
+    v[side] = std::max(v[side], or_one("d") * (kernel - 1) + 1 - 2 * v["p"]);
+  }
+}
+
+Sizes draw(Random& random) {
+  const auto integer = [&](std::int64_t low, std::int64_t high) {
+    return random.integer(low, high);
+  };
+  Sizes v = {{"n", integer(1, 5)},  {"h", integer(1, 18)},
+             {"w", integer(1, 18)}, {"k", random.one_in(3) ? 1 : 3},
+             {"c", integer(1, 40)}, {"oc", integer(1, 40)}};
+  if (random.one_in(8)) v["c"] = integer(100, 500);
+  if (random.one_in(8)) v["oc"] = integer(100, 500);
+  if (random.one_in(4)) v["k"] = integer(1, 7);
+  if (random.one_in(8)) v["kh"] = integer(1, 5);
+  v["p"] = random.one_in(4) ? integer(0, 4) : v["k"] / 2;
+  if (random.one_in(3)) v["s"] = integer(1, 3);
+  if (random.one_in(6)) v["d"] = integer(1, 3);
+  if (random.one_in(10)) {  // tiny images of a large batch
+    v["n"] = integer(32, 70);
+    v["h"] = v["w"] = integer(1, 3);
+    v["c"] = integer(20, 80);
+    v["oc"] = integer(20, 80);
+  }
+  if (random.one_in(10)) {  // downsampling
+    v = {{"n", integer(1, 6)},
+         {"c", integer(30, 100)},
+         {"oc", integer(30, 100)},
+         {"h", integer(6, 24)},
+         {"w", integer(6, 24)},
+         {"k", 3},
+         {"s", 2},
+         {"p", 1}};
+  }
+  if (random.one_in(4)) {
+    v["g"] = random.one_in(2) ? v["c"] : integer(2, 4);
+    v["c"] = v["g"] * (v["c"] == v["g"] ? 1 : integer(1, 12));
+    v["oc"] = v["g"] * integer(1, 3);
+  }
+  // The gradient of a single weight may be nearly 0 because its terms cancel.
+  if (v["c"] * v["oc"] < 4) v["oc"] *= 4;
+  make_room(v);
+  return v;
+}
+
+struct Windows {
+  explicit Windows(const ConvShape& s)
+      : stride{s.stride_h, s.stride_w},
+        padding{s.pad_h, s.pad_w},
+        dilation{s.dilation_h, s.dilation_w} {}
+  Dims stride, padding, dilation;
+};
+
+Operands forward(const Problem& p) {
+  const ConvShape s = shape_of(p);
+  const Windows w(s);
+  return {{images(p, s.input_sizes()), empty(s.weight_sizes()),
+           p["bias"] ? per_channel(s.oc) : Tensor()},
+          attributes(ops::conv2d_attrs{w.stride, w.padding, w.dilation, s.groups})};
+}
+
+Operands backward_input(const Problem& p) {
+  const ConvShape s = shape_of(p);
+  const Windows w(s);
+  return {{images(p, s.output_sizes()), empty(s.weight_sizes())},
+          attributes(ops::conv2d_backward_input_attrs{s.input_sizes(), w.stride, w.padding,
+                                                      w.dilation, s.groups})};
+}
+
+Operands backward_weight(const Problem& p) {
+  const ConvShape s = shape_of(p);
+  const Windows w(s);
+  return {{images(p, s.output_sizes()), images(p, s.input_sizes())},
+          attributes(ops::conv2d_backward_weight_attrs{
+              {s.kh, s.kw}, w.stride, w.padding, w.dilation, s.groups})};
+}
+
+double flops(const Problem& p) {
+  const ConvShape s = shape_of(p);
+  return 2.0 * static_cast<double>(s.n * s.multiplications_per_image());
+}
+
+}  // namespace
+
+std::vector<Kind> convolutions() {
+  return {{"conv2d", sizes_of_forward(), true, draw, forward, flops},
+          {"conv2d_backward_input", sizes(), true, draw, backward_input, flops},
+          {"conv2d_backward_weight", sizes(), true, draw, backward_weight, flops}};
+}
+
+}  // namespace facula::kernels

@@ -1,0 +1,110 @@
+// What goes over rows: softmax and reductions of [m, n, k] along n, and cross-entropy of n samples
+// and c classes. cross-entropy: weight 0 or 1, ignore 1 to leave out a third of the samples, smooth
+// in percent, reduction 0 for the mean, 1 for the sum, 2 for none.
+#include <algorithm>
+
+#include "base/check.h"
+#include "benchmarks/kernels/problem.h"
+#include "ops/attrs/cross_entropy_loss.h"
+#include "ops/attrs/cross_entropy_loss_backward.h"
+#include "ops/attrs/log_softmax.h"
+#include "ops/attrs/softmax.h"
+#include "ops/schema/reduction.h"
+
+namespace facula::kernels {
+namespace {
+
+Sizes draw(Random& random) {
+  Sizes v = {{"m", random.integer(1, 40)}, {"n", random.integer(1, 300)}, {"k", 1}};
+  if (random.one_in(2)) v["k"] = random.integer(1, 40);
+  if (random.one_in(8)) v = {{"m", 1}, {"n", random.integer(1, 200000)}, {"k", 1}};
+  return v;
+}
+
+/// So many samples that their loss is not nearly 0.
+Sizes draw_classes(Random& random) {
+  Sizes v = {{"n", random.integer(4, 150)}, {"c", random.integer(2, 40)}};
+  if (random.one_in(4)) v["c"] = random.integer(100, 1100);
+  return v;
+}
+
+Tensor block(const Problem& p) { return empty({p["m"], p["n"], p["k"]}); }
+
+template <class Attributes>
+Operands softmax_along_n(const Problem& p) {
+  return {{block(p)}, attributes(Attributes{1})};
+}
+
+/// Of products every factor costs some accuracy.
+Sizes draw_short(Random& random) {
+  Sizes v = draw(random);
+  v["n"] = std::min<std::int64_t>(v["n"], 2000);
+  return v;
+}
+/// Products of many neither vanish nor overflow.
+Tensor near_one(IntList sizes) { return 0.98 + rand(sizes) * 0.04; }
+Tensor log_probabilities(IntList sizes) { return log_softmax(randn(sizes), 1); }
+
+template <Draw kDraw>
+Operands reduced(const Problem& p) {
+  return {{{block(p), kDraw}}, attributes(ReductionAttrs{{1}, false})};
+}
+
+/// Labels of which a third is ignored where asked for, but never the first.
+Operand labels(const Problem& p) {
+  const Tensor classes = randint(0, p["c"], {p["n"]});
+  if (p["ignore"] == 0) return {classes, nullptr};
+  const Tensor third = (randint(0, 3, {p["n"]}) == 0).to(kInt64) * (arange(p["n"]) > 0).to(kInt64);
+  return {where(third == 1, full({p["n"]}, -100, kInt64), classes), nullptr};
+}
+
+Operand weights(const Problem& p) {
+  return p["weight"] ? Operand(per_channel(p["c"]), positive) : Operand(Tensor());
+}
+
+template <class Attributes>
+std::shared_ptr<const void> options(const Problem& p) {
+  static constexpr std::string_view kReductions[] = {"mean", "sum", "none"};
+  check<ValueError>(p["reduction"] <= 2, "problem: the reduction is 0, 1 or 2");
+  return attributes(
+      Attributes{kReductions[p["reduction"]], -100, static_cast<double>(p["smooth"]) / 100});
+}
+
+Operands loss(const Problem& p) {
+  return {{empty({p["n"], p["c"]}), labels(p), weights(p)},
+          options<ops::cross_entropy_loss_attrs>(p)};
+}
+
+Operands loss_backward(const Problem& p) {
+  const bool of_each = p["reduction"] == 2;
+  return {{{of_each ? empty({p["n"]}) : empty({}), positive},
+           {empty({p["n"], p["c"]}), log_probabilities},
+           labels(p),
+           weights(p)},
+          options<ops::cross_entropy_loss_backward_attrs>(p)};
+}
+
+}  // namespace
+
+std::vector<Kind> rows() {
+  const std::vector<Size> block = {{"m", 1}, {"n"}, {"k", 1}};
+  const std::vector<Size> classes = {
+      {"n"}, {"c"}, {"weight", 0, 1}, {"ignore", 0, 1}, {"smooth", 0, 30}, {"reduction", 0, 2}};
+  const auto reduction = [&](const char* op, auto make) {
+    return Kind{op, block, false, draw, make, nullptr};
+  };
+  return {
+      {"softmax", block, false, draw, softmax_along_n<ops::softmax_attrs>, nullptr},
+      {"log_softmax", block, false, draw, softmax_along_n<ops::log_softmax_attrs>, nullptr},
+      {"cross_entropy_loss", classes, false, draw_classes, loss, nullptr},
+      {"cross_entropy_loss_backward", classes, false, draw_classes, loss_backward, nullptr},
+      reduction("sum", reduced<positive>),
+      reduction("mean", reduced<positive>),
+      {"prod", block, false, draw_short, reduced<near_one>, nullptr},
+      reduction("l2_norm", reduced<normal>),
+      reduction("amax", reduced<normal>),
+      reduction("amin", reduced<normal>),
+  };
+}
+
+}  // namespace facula::kernels
