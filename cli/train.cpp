@@ -192,6 +192,17 @@ TrainingData load_training_data(const TrainOptions& options) {
   return data;
 }
 
+/// A label must mean the same class in both parts, which may have been packed one by one.
+void check_classes(const data::ImageSetInfo& train, const data::ImageSetInfo& test) {
+  if (train.classes == test.classes && train.class_names == test.class_names) return;
+  throw ValueError(
+      fmt::format("--data: the training part's {} classes ({}) are not the test part's {} ({}); "
+                  "make both parts "
+                  "of the same set, with its folders train and val",
+                  train.classes, fmt::join(train.class_names, ", "), test.classes,
+                  fmt::join(test.class_names, ", ")));
+}
+
 /// `test` is missing after an interrupt.
 void print_summary(const TrainOptions& options, const std::string& folder,
                    const train::Result& result, const std::optional<train::Metrics>& test) {
@@ -255,6 +266,7 @@ int run_train(const TrainOptions& options) {
   const TrainingData sets = load_training_data(options);
   const data::ImageDatasetPtr test_set =
       load_for(models::info(options.model), options.data, data::Part::test);
+  check_classes(sets.info, test_set->info());
   const std::string folder = options.out.empty() ? default_run_folder(options) : options.out;
 
   manual_seed(options.seed);

@@ -77,7 +77,15 @@ void BatchBuilder::place(std::int64_t i, const Sample& sample) {
                     "the sample has {} fields, others of its batch have {}; a batch needs the same "
                     "in all",
                     sample.size(), columns_.size());
-  for (std::size_t f = 0; f < columns_.size(); ++f) write(columns_[f], i, sample.fields()[f].value);
+  for (std::size_t f = 0; f < columns_.size(); ++f) {
+    const Sample::Field& field = sample.fields()[f];
+    const std::string& name = columns_[f].name;
+    check<ValueError>(field.name == name || field.name.empty() || name.empty(),
+                      "field {} is '{}', in others of its batch it is '{}'; give all samples the "
+                      "same fields in the same order",
+                      f, field.name, name);
+    write(columns_[f], i, field.value);
+  }
 }
 
 void BatchBuilder::write(Column& column, std::int64_t i, const Value& value) {
@@ -98,6 +106,10 @@ void BatchBuilder::write(Column& column, std::int64_t i, const Value& value) {
     }
     case kTensor: {
       const Tensor& tensor = std::get<Tensor>(value);
+      check<DeviceError>(tensor.device().is_cpu(),
+                         "field '{}' is on {}; batches are joined in host memory, so keep samples "
+                         "there and move whole batches",
+                         column.name, tensor.device().str());
       check<ShapeError>(tensor.sizes() == expected && tensor.dtype() == column.dtype,
                         "field '{}' is {} {}, in others of its batch {} {}; bring all to one size "
                         "or give a collate of your own",

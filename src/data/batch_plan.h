@@ -8,7 +8,17 @@
 
 namespace facula::data {
 
-/// Batches of `batch_size` from `order`, without its first `skipped` samples.
+/// Throws ValueError for a plan, of a batch sampler that somebody wrote, that contradicts itself.
+void check_plan(const BatchPlan& plan);
+
+/// How many samples of the global batch come before those of a batch.
+std::int64_t offset_of(const BatchPlan& plan, std::int64_t batch);
+
+/// How many batches so many samples make.
+std::int64_t count_batches(std::int64_t samples, std::int64_t batch_size, bool drop_last);
+
+/// Batches of `batch_size` from `order`, without its first `skipped` samples, of which it has so
+/// many.
 BatchPlan cut_into_batches(const std::vector<std::int64_t>& order, std::int64_t skipped,
                            std::int64_t batch_size, bool drop_last);
 

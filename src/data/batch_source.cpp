@@ -11,11 +11,13 @@
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "data/batch_builder.h"
+#include "data/batch_plan.h"
 #include "data/stage_times.h"
 
 namespace facula::data {
 namespace {
 
+constexpr const char* kUnknownException = "an exception that is no std::exception";
 constexpr std::int64_t kPrefetch = 3;  // samples ahead
 constexpr std::int64_t kSlices = 16;   // of a batch: what its samples cost may differ
 
@@ -86,9 +88,9 @@ struct BatchJob {
       failures.add(
           place, SampleError(fmt::format("{}: {}", source.describe(number), error.what()), number));
     } catch (...) {
-      failures.add(place, SampleError(fmt::format("{}: an exception that is no std::exception",
-                                                  source.describe(number)),
-                                      number));
+      failures.add(
+          place,
+          SampleError(fmt::format("{}: {}", source.describe(number), kUnknownException), number));
     }
   }
 
@@ -172,7 +174,7 @@ class MapSource : public BatchSource {
     const std::int64_t begin = plan_.begins[static_cast<std::size_t>(ticket)];
     const std::int64_t count = plan_.begins[static_cast<std::size_t>(ticket) + 1] - begin;
     const std::int64_t* indices = plan_.indices.data() + begin;
-    const std::int64_t first = position(ticket);
+    const std::int64_t first = position(ticket) + offset_of(plan_, ticket);
     const auto load = [&](std::int64_t place, Sample& sample) {
       {
         const StageTimer timer(Stage::read);
@@ -188,7 +190,7 @@ class MapSource : public BatchSource {
     };
     const auto name = [&](std::int64_t place) { return indices[place]; };
     BatchJob job{*this, *options_, count, load, name, activity};
-    return {.batch = job.run(parallel, epoch_, first)};
+    return {.batch = job.run(parallel, epoch_, position(ticket))};
   }
 
  private:
@@ -281,12 +283,17 @@ class StreamSource : public BatchSource {
         }
       }
     } catch (const std::exception& error) {
-      // What comes after a failed read is unknown.
-      shard.ended = true;
-      const std::int64_t number = shard.samples * shards() + ticket % shards();
-      throw SampleError(fmt::format("{}: {}", describe(number), error.what()), number);
+      fail_read(shard, ticket, error.what());
+    } catch (...) {
+      fail_read(shard, ticket, kUnknownException);
     }
     return samples;
+  }
+
+  [[noreturn]] void fail_read(Shard& shard, std::int64_t ticket, const char* what) const {
+    shard.ended = true;  // what comes after a failed read is unknown
+    const std::int64_t number = shard.samples * shards() + ticket % shards();
+    throw SampleError(fmt::format("{}: {}", describe(number), what), number);
   }
 
   const std::shared_ptr<const IterableDataset> set_;

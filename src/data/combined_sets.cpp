@@ -132,12 +132,30 @@ std::pair<DatasetPtr, DatasetPtr> random_split(const DatasetPtr& set, double fra
                     "random_split: fraction {} of {} samples makes parts of {} and {}, each needs "
                     "at least one; choose another fraction",
                     fraction, size, size - held_out, held_out);
-  const auto order = permutation(size, seed, Purpose::split, 0);
-  const auto middle = order.begin() + held_out;
-  std::vector<std::int64_t> part(order.begin(), middle), rest(middle, order.end());
-  std::ranges::sort(part);
-  std::ranges::sort(rest);
-  return {subset(set, std::move(rest)), subset(set, std::move(part))};
+  auto parts = random_split(set, {held_out, size - held_out}, seed);
+  return {std::move(parts[1]), std::move(parts[0])};
+}
+
+std::vector<DatasetPtr> random_split(const DatasetPtr& set, const std::vector<std::int64_t>& sizes,
+                                     std::uint64_t seed) {
+  check_set(set, "random_split");
+  std::int64_t left = set->size();
+  for (const std::int64_t size : sizes) {
+    check<ValueError>(size >= 0, "random_split: a part of {} samples, expected 0 or more", size);
+    left -= std::min(size, left + 1);  // no sum that overflows
+  }
+  check<ValueError>(left == 0, "random_split: parts of {} samples do not add up to the set's {}",
+                    IntList(sizes), set->size());
+  const auto order = permutation(set->size(), seed, Purpose::split, 0);
+  std::vector<DatasetPtr> parts;
+  auto first = order.begin();
+  for (const std::int64_t size : sizes) {
+    std::vector<std::int64_t> part(first, first + size);
+    first += size;
+    std::ranges::sort(part);
+    parts.push_back(subset(set, std::move(part)));
+  }
+  return parts;
 }
 
 }  // namespace facula::data

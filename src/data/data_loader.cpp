@@ -82,10 +82,15 @@ struct DataLoader::Shared {
     BatchPlan plan;
     if (options->batch_sampler) {
       plan = options->batch_sampler->plan(epoch);
+      check_plan(plan);
       if (skipped > 0) plan = without_first(plan, skipped);
     } else {
-      plan =
-          cut_into_batches(sampler->order(epoch), skipped, options->batch_size, options->drop_last);
+      const std::vector<std::int64_t> order = sampler->order(epoch);
+      check<ValueError>(skipped <= std::ssize(order),
+                        "DataLoader: the saved position is after {} samples, the epoch has {}; use "
+                        "the sampler that was saved with",
+                        skipped, order.size());
+      plan = cut_into_batches(order, skipped, options->batch_size, options->drop_last);
     }
     const std::int64_t size = set->size();
     for (const std::int64_t i : plan.indices) {
@@ -117,17 +122,18 @@ DataLoader::DataLoader(std::shared_ptr<const IterableDataset> set, DataLoaderOpt
 
 const DataLoaderOptions& DataLoader::options() const { return *shared_->options; }
 
+const DatasetPtr& DataLoader::dataset() const { return shared_->set; }
+
 std::int64_t DataLoader::samples() const {
   check<ValueError>(!shared_->stream, "DataLoader: a stream does not know its number of samples");
-  return shared_->sampler->size();
+  return static_cast<std::int64_t>(shared_->plan(0, 0).indices.size());
 }
 
 std::int64_t DataLoader::size() const {
   check<ValueError>(!shared_->stream, "DataLoader: a stream does not know its number of batches");
   const DataLoaderOptions& options = *shared_->options;
   if (options.batch_sampler) return options.batch_sampler->size();
-  const std::int64_t more = options.drop_last ? 0 : options.batch_size - 1;
-  return (samples() + more) / options.batch_size;
+  return count_batches(shared_->sampler->size(), options.batch_size, options.drop_last);
 }
 
 Epoch DataLoader::epoch(std::int64_t number) const {
@@ -153,6 +159,10 @@ StateDict DataLoader::state_dict() const {
   state.set("position", shared_->state->position);
   state.set("seed", static_cast<std::int64_t>(shared_->options->seed));
   state.set("size", shared_->stream ? -1 : shared_->set->size());
+  if (shared_->stream) {
+    state.set("shards", shared_->stream->shards());
+    state.set("batch_size", shared_->options->batch_size);
+  }
   return state;
 }
 
@@ -163,6 +173,13 @@ void DataLoader::load_state_dict(const StateDict& state) {
                     "DataLoader: the saved position belongs to {} samples and seed {}, this loader "
                     "has {} and {}; use the same data set and seed",
                     state.integer("size"), state.integer("seed"), size, seed);
+  if (shared_->stream) {
+    const std::int64_t shards = shared_->stream->shards(), batch = shared_->options->batch_size;
+    check<ValueError>(state.integer("shards") == shards && state.integer("batch_size") == batch,
+                      "DataLoader: the saved position counts batches of {} from {} shards, this "
+                      "loader takes {} from {}; a stream goes on only with the same of both",
+                      state.integer("batch_size"), state.integer("shards"), batch, shards);
+  }
   const std::int64_t epoch = state.integer("epoch"), position = state.integer("position");
   check<ValueError>(epoch >= 0 && position >= 0,
                     "DataLoader: the saved position is epoch {}, {} samples; both must be at least "
@@ -170,6 +187,9 @@ void DataLoader::load_state_dict(const StateDict& state) {
                     epoch, position);
   shared_->resumed_epoch = epoch;
   shared_->resumed_position = position;
+  const std::lock_guard lock(shared_->state->mutex);
+  shared_->state->epoch = epoch;
+  shared_->state->position = position;
 }
 
 std::string DataLoader::decision() const {

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "base/check.h"
+#include "data/image_folder.h"
 
 namespace facula::data {
 namespace {
@@ -33,7 +34,10 @@ ImageDatasetPtr open_folder(const std::string& path, Part part) {
                  "folder: '{}' has no subfolder val or test; put the images for testing there, as "
                  "val/CLASS/IMAGE",
                  path);
-  return image_folder(test);
+  // A class that has no images there must not shift the numbers of those after it.
+  const std::string train = first_present(path, {"train"});
+  if (train.empty()) return image_folder(test);
+  return image_folder(test, {.class_names = class_folders(train)});
 }
 
 ImageDatasetPtr open_packed(const std::string& path, Part part) {

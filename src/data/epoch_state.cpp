@@ -230,7 +230,7 @@ void Epoch::State::close() noexcept {
             "left behind",
             source_->describe(slot->activity.sample), patience);
       }
-      LoaderThreads::instance().replace_lost(working_);
+      LoaderThreads::instance().replace_lost(working_, options_->num_workers == kAuto);
     }
     pending_.clear();
   }

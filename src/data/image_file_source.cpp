@@ -1,5 +1,6 @@
 #include "data/image_file_source.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -58,14 +59,26 @@ class FileRows final : public RowReader {
   std::vector<std::uint8_t> rgb_;
 };
 
+/// The largest denominator that leaves the shorter side so many pixels.
+int denominator_for(const io::ImageHeader& header, std::int64_t shorter_side) {
+  if (shorter_side == 0 || header.format != io::ImageFormat::jpeg) return 1;
+  int denominator = 8;
+  while (denominator > 1 &&
+         (std::min(header.height, header.width) + denominator - 1) / denominator < shorter_side) {
+    denominator /= 2;
+  }
+  return denominator;
+}
+
 class ImageFileSource final : public PixelSource {
  public:
-  ImageFileSource(std::string path, FileColors colors)
+  ImageFileSource(std::string path, FileColors colors, std::int64_t shorter_side)
       : path_(std::move(path)),
         file_(io::read_file(path_, kMaxFileBytes, FileMemory::take())),
-        header_(io::read_image_header(file_, path_)) {
-    height = header_.height;
-    width = header_.width;
+        header_(io::read_image_header(file_, path_)),
+        denominator_(denominator_for(header_, shorter_side)) {
+    height = (header_.height + denominator_ - 1) / denominator_;
+    width = (header_.width + denominator_ - 1) / denominator_;
     channels = colors == FileColors::rgb ? 3 : header_.channels;
   }
 
@@ -74,7 +87,8 @@ class ImageFileSource final : public PixelSource {
   std::unique_ptr<RowReader> rows(const Rect& part) const override {
     const StageTimer timer(Stage::decode, Stage::write);
     return std::make_unique<FileRows>(
-        io::decode_rows(file_, header_, {part.top, part.left, part.height, part.width}, path_),
+        io::decode_rows(file_, header_, {part.top, part.left, part.height, part.width}, path_,
+                        {.scale_denominator = denominator_}),
         part.width, channels != header_.channels);
   }
 
@@ -82,12 +96,14 @@ class ImageFileSource final : public PixelSource {
   std::string path_;
   std::vector<std::uint8_t> file_;
   io::ImageHeader header_;
+  int denominator_;
 };
 
 }  // namespace
 
-std::shared_ptr<const PixelSource> open_image_file(const std::string& path, FileColors colors) {
-  return std::make_shared<ImageFileSource>(path, colors);
+std::shared_ptr<const PixelSource> open_image_file(const std::string& path, FileColors colors,
+                                                   std::int64_t shorter_side) {
+  return std::make_shared<ImageFileSource>(path, colors, shorter_side);
 }
 
 Image Image::open(const std::string& path) { return Image(open_image_file(path)); }

@@ -20,6 +20,7 @@
 #include "base/log.h"
 #include "base/thread_pool.h"
 #include "data/image_file_source.h"
+#include "data/image_folder.h"
 #include "data/labelled_image.h"
 #include "data/loading.h"
 #include "io/file.h"
@@ -116,17 +117,33 @@ class Scan {
 
 class ImageFolder final : public Loading<ImageDataset> {
  public:
-  ImageFolder(const std::string& folder, const ImageFolderOptions& options) : folder_(folder) {
+  ImageFolder(const std::string& folder, const ImageFolderOptions& options)
+      : folder_(folder), scaled_decoding_side_(options.scaled_decoding_side) {
+    check<ValueError>(scaled_decoding_side_ >= 0,
+                      "image_folder: scaled_decoding_side is {}, expected 0 or more pixels",
+                      scaled_decoding_side_);
     info_.name = "folder";
     info_.mean = {0.485, 0.456, 0.406};
     info_.std = {0.229, 0.224, 0.225};
-    info_.class_names = Scan::subfolders(folder_);
-    info_.classes = static_cast<std::int64_t>(info_.class_names.size());
-    check<IoError>(info_.classes > 0,
+    const std::vector<std::string> subfolders = Scan::subfolders(folder_);
+    check<IoError>(!subfolders.empty(),
                    "image_folder: '{}' has no subfolders; expected one per class, with its images "
                    "inside",
                    folder_);
-    for (const std::string& name : info_.class_names) add_class(name, options);
+    info_.class_names = options.class_names.empty() ? subfolders : options.class_names;
+    info_.classes = static_cast<std::int64_t>(info_.class_names.size());
+    for (const std::string& name : subfolders) {
+      const auto count = std::ranges::count(info_.class_names, name);
+      check<IoError>(
+          count == 1,
+          "image_folder: '{}' stands {} times among the {} classes wanted, such as '{}', "
+          "expected once; remove it, or add the class to all parts of the set",
+          path_of(name), count, info_.classes, info_.class_names.front());
+    }
+    for (const std::string& name : info_.class_names) {
+      first_of_class_.push_back(size());
+      if (std::ranges::binary_search(subfolders, name)) add_class(name, options);
+    }
     if (others_ > 0) {
       log_warning("image_folder: left out {} files in '{}' that are no JPEG or PNG, such as '{}'",
                   others_, folder_, example_);
@@ -144,12 +161,12 @@ class ImageFolder final : public Loading<ImageDataset> {
     const std::string path = source(index);
     const auto next = std::ranges::upper_bound(first_of_class_, index);
     const std::int64_t label = next - first_of_class_.begin() - 1;
-    set_labelled_image(sample, Image(open_image_file(path, FileColors::rgb)), label);
+    set_labelled_image(sample, Image(open_image_file(path, FileColors::rgb, scaled_decoding_side_)),
+                       label);
   }
 
  private:
   void add_class(const std::string& name, const ImageFolderOptions& options) {
-    first_of_class_.push_back(size());
     auto files = Scan::files(folder_, name);
     const std::vector<bool> wanted = are_images(files);
     for (std::size_t i = 0; i < files.size(); ++i) {
@@ -187,6 +204,7 @@ class ImageFolder final : public Loading<ImageDataset> {
   std::string path_of(const std::string& name) const { return folder_ + '/' + name; }
 
   std::string folder_;
+  std::int64_t scaled_decoding_side_;
   ImageSetInfo info_;
   /// Paths relative to the folder, class after class.
   std::vector<std::string> images_;
@@ -196,6 +214,10 @@ class ImageFolder final : public Loading<ImageDataset> {
 };
 
 }  // namespace
+
+std::vector<std::string> class_folders(const std::string& folder) {
+  return Scan::subfolders(folder);
+}
 
 ImageDatasetPtr image_folder(const std::string& folder, const ImageFolderOptions& options) {
   return std::make_shared<ImageFolder>(folder, options);

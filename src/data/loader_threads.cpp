@@ -13,20 +13,23 @@ LoaderThreads& LoaderThreads::instance() {
   return *threads;
 }
 
+/// Threads for all jobs that share.
+int LoaderThreads::budget() const {
+  int most = 0;
+  for (const Entry& entry : jobs_) {
+    if (entry.shared_budget) most = std::max(most, entry.threads);
+  }
+  return most;
+}
+
 void LoaderThreads::serve(const std::shared_ptr<BackgroundJob>& job, int threads,
                           bool shared_budget) {
   const std::lock_guard lock(mutex_);
   std::erase_if(jobs_, [&](const Entry& entry) { return entry.job == job; });
   jobs_.push_back({job, threads, shared_budget});
-  int budget = 0, own = lost_;
-  for (const Entry& entry : jobs_) {
-    if (entry.shared_budget) {
-      budget = std::max(budget, entry.threads);
-    } else {
-      own += entry.threads;
-    }
-  }
-  for (; threads_ < budget + own; ++threads_) std::thread([this] { run(); }).detach();
+  int wanted = budget() + lost_;
+  for (const Entry& entry : jobs_) wanted += entry.shared_budget ? 0 : entry.threads;
+  for (; threads_ < wanted; ++threads_) std::thread([this] { run(); }).detach();
   ++wakes_;
   woken_.notify_all();
 }
@@ -44,21 +47,36 @@ void LoaderThreads::remove(const BackgroundJob* job) {
   std::erase_if(jobs_, [job](const Entry& entry) { return entry.job.get() == job; });
 }
 
-void LoaderThreads::replace_lost(int threads) {
+void LoaderThreads::replace_lost(int threads, bool shared_budget) {
   const std::lock_guard lock(mutex_);
   lost_ += threads;
+  if (shared_budget) lost_sharing_ += threads;
 }
 
 bool LoaderThreads::run_any(std::size_t& turn) {
-  std::vector<std::shared_ptr<BackgroundJob>> jobs;
+  std::vector<Entry> jobs;
   {
     const std::lock_guard lock(mutex_);
-    for (const Entry& entry : jobs_) jobs.push_back(entry.job);
+    jobs = jobs_;
   }
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    if (jobs[++turn % jobs.size()]->run_one()) return true;
+    if (run_one_of(jobs[++turn % jobs.size()])) return true;
   }
   return false;
+}
+
+/// Where the budget is spent, the threads at work look for more when they are done.
+bool LoaderThreads::run_one_of(const Entry& entry) {
+  if (!entry.shared_budget) return entry.job->run_one();
+  {
+    const std::lock_guard lock(mutex_);
+    if (sharing_ >= budget() + lost_sharing_) return false;
+    ++sharing_;
+  }
+  const bool ran = entry.job->run_one();
+  const std::lock_guard lock(mutex_);
+  --sharing_;
+  return ran;
 }
 
 void LoaderThreads::run() {

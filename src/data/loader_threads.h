@@ -18,8 +18,8 @@ class BackgroundJob {
 };
 
 /// Threads are started when first needed, serve the jobs in turn, and sleep while none has work.
-/// Jobs that share a budget get the number of threads of the one that wants most; others bring
-/// threads of their own.
+/// Jobs that share a budget get together, however many threads there are, the number of the one
+/// that wants most; others bring threads of their own.
 class LoaderThreads {
  public:
   static LoaderThreads& instance();
@@ -30,24 +30,28 @@ class LoaderThreads {
   void wake();
   /// No thread begins another piece of the job.
   void remove(const BackgroundJob* job);
-  /// A thread hangs in a job that was given up: another may take its place.
-  void replace_lost(int threads);
+  /// Threads hang in a job that was given up: others may take their place.
+  void replace_lost(int threads, bool shared_budget);
 
  private:
   LoaderThreads() = default;
-  void run();
-  bool run_any(std::size_t& turn);
-
-  std::mutex mutex_;
-  std::condition_variable woken_;
   struct Entry {
     std::shared_ptr<BackgroundJob> job;
     int threads;
     bool shared_budget;
   };
+
+  int budget() const;
+  void run();
+  bool run_any(std::size_t& turn);
+  bool run_one_of(const Entry& entry);
+
+  std::mutex mutex_;
+  std::condition_variable woken_;
   std::vector<Entry> jobs_;
   std::uint64_t wakes_ = 0;
   int threads_ = 0, lost_ = 0;
+  int sharing_ = 0, lost_sharing_ = 0;  // threads at jobs that share the budget
 };
 
 }  // namespace facula::data

@@ -11,7 +11,7 @@
 namespace facula::data {
 
 /// Half to even, as torchvision rounds.
-inline std::int64_t rounded(double x) { return static_cast<std::int64_t>(std::nearbyint(x)); }
+inline std::int64_t rounded(double x) { return std::llrint(x); }
 
 /// Two sides whose product is a share of `area` drawn from `scale` and whose quotient, first over
 /// second, is drawn from `ratio`, uniformly in its logarithm.

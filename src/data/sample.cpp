@@ -55,7 +55,7 @@ Image& Sample::image() {
   }
   fail<ValueError>(
       "Sample::image: none of the {} fields is an image; image transforms come before what makes "
-      "a tensor of it",
+      "a tensor of it, and tensors of pixels become images by Image(tensor) or from_tensors()",
       fields_.size());
 }
 

@@ -18,10 +18,18 @@ double uniform(std::uint64_t seed, std::int64_t epoch, std::int64_t i) {
   return (static_cast<double>(bits) + 0.5) * 0x1p-53;
 }
 
+std::int64_t checked_size(std::int64_t size, const char* sampler) {
+  check<ValueError>(size >= 0, "{}: size is {}, expected 0 or more samples", sampler, size);
+  return size;
+}
+
 }  // namespace
 
 Sampler::~Sampler() = default;
 BatchSampler::~BatchSampler() = default;
+
+SequentialSampler::SequentialSampler(std::int64_t size)
+    : size_(checked_size(size, "SequentialSampler")) {}
 
 std::vector<std::int64_t> SequentialSampler::order(std::int64_t) const {
   std::vector<std::int64_t> order(static_cast<std::size_t>(size_));
@@ -29,8 +37,18 @@ std::vector<std::int64_t> SequentialSampler::order(std::int64_t) const {
   return order;
 }
 
+RandomSampler::RandomSampler(std::int64_t size, std::uint64_t seed)
+    : size_(checked_size(size, "RandomSampler")), seed_(seed) {}
+
 std::vector<std::int64_t> RandomSampler::order(std::int64_t epoch) const {
   return permutation(size_, seed_, Purpose::shuffle, epoch);
+}
+
+SubsetRandomSampler::SubsetRandomSampler(std::vector<std::int64_t> indices, std::uint64_t seed)
+    : indices_(std::move(indices)), seed_(seed) {
+  std::vector<std::int64_t> sorted = indices_;
+  std::sort(sorted.begin(), sorted.end());
+  repeats_ = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
 }
 
 std::vector<std::int64_t> SubsetRandomSampler::order(std::int64_t epoch) const {
@@ -91,14 +109,16 @@ LengthBucketSampler::LengthBucketSampler(std::vector<std::int64_t> lengths,
 
 std::int64_t LengthBucketSampler::size() const {
   const auto samples = static_cast<std::int64_t>(lengths_.size());
-  const std::int64_t more = options_.drop_last ? 0 : options_.batch_size - 1;
-  return (samples + more) / options_.batch_size;
+  return count_batches(samples, options_.batch_size, options_.drop_last);
 }
 
 BatchPlan LengthBucketSampler::plan(std::int64_t epoch) const {
   const auto samples = static_cast<std::int64_t>(lengths_.size());
   std::vector<std::int64_t> order = permutation(samples, options_.seed, Purpose::shuffle, epoch);
-  const std::int64_t group = options_.batch_size * options_.group;
+  // No product that overflows.
+  const std::int64_t batches = count_batches(samples, options_.batch_size, false);
+  const std::int64_t group = options_.group < batches ? options_.batch_size * options_.group
+                                                      : std::max<std::int64_t>(samples, 1);
   for (std::int64_t first = 0; first < samples; first += group) {
     std::stable_sort(order.begin() + first, order.begin() + std::min(first + group, samples),
                      [this](std::int64_t a, std::int64_t b) {
@@ -122,13 +142,16 @@ BatchPlan LengthBucketSampler::plan(std::int64_t epoch) const {
 DistributedSampler::DistributedSampler(std::shared_ptr<const BatchSampler> batches,
                                        std::int64_t rank, std::int64_t world_size)
     : batches_(std::move(batches)), rank_(rank), world_size_(world_size) {
+  check<ValueError>(batches_ != nullptr, "DistributedSampler: the batch sampler is null");
   check<ValueError>(world_size >= 1 && rank >= 0 && rank < world_size,
                     "DistributedSampler: rank {} of {}, expected 0 to one less than their number",
                     rank, world_size);
 }
 
 BatchPlan DistributedSampler::plan(std::int64_t epoch) const {
-  return share_of(batches_->plan(epoch), rank_, world_size_);
+  const BatchPlan plan = batches_->plan(epoch);
+  check_plan(plan);
+  return share_of(plan, rank_, world_size_);
 }
 
 }  // namespace facula::data

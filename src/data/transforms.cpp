@@ -11,9 +11,13 @@
 namespace facula::data::transforms {
 namespace {
 
+/// So that what is computed with sizes does not overflow; far more than memory holds.
+constexpr std::int64_t kMostPixels = std::int64_t{1} << 28;
+
 void check_size(std::int64_t size, std::int64_t width, const char* transform) {
-  check<ValueError>(size >= 1 && width >= 0, "{}: size {} x {}, expected at least 1 pixel",
-                    transform, size, width);
+  check<ValueError>(size >= 1 && width >= 0 && std::max(size, width) <= kMostPixels,
+                    "{}: size {} x {}, expected 1 to {} pixels", transform, size, width,
+                    kMostPixels);
 }
 
 void check_probability(double p, const char* transform) {
@@ -21,8 +25,8 @@ void check_probability(double p, const char* transform) {
 }
 
 void check_range(const std::array<double, 2>& range, const char* what) {
-  check<ValueError>(range[0] > 0 && range[0] <= range[1],
-                    "{} is [{}, {}], expected two values above 0 in ascending order", what,
+  check<ValueError>(range[0] > 0 && range[0] <= range[1] && std::isfinite(range[1]),
+                    "{} is [{}, {}], expected two finite values above 0 in ascending order", what,
                     range[0], range[1]);
 }
 
@@ -61,29 +65,6 @@ void Compose::operator()(Sample& sample, Random& random) const {
 
 void ToTensor::operator()(Sample& sample, Random&) const { sample.image().to_float(); }
 
-Normalize::Normalize(std::vector<double> mean, std::vector<double> std)
-    : mean_(std::move(mean)), std_(std::move(std)) {
-  check<ValueError>(
-      !mean_.empty() && mean_.size() == std_.size() &&
-          std::all_of(std_.begin(), std_.end(), [](double s) { return s > 0; }),
-      "Normalize: means [{}] and deviations [{}], expected one of each per channel, deviations "
-      "above 0",
-      fmt::join(mean_, ", "), fmt::join(std_, ", "));
-}
-
-void Normalize::operator()(Sample& sample, Random&) const {
-  Image& image = sample.image();
-  const auto channels = static_cast<std::size_t>(image.channels());
-  check<ValueError>(mean_.size() == 1 || mean_.size() == channels,
-                    "Normalize: {} means for an image of {} channels", mean_.size(), channels);
-  double mean[3], std[3];
-  for (std::size_t c = 0; c < channels; ++c) {
-    mean[c] = mean_[mean_.size() == 1 ? 0 : c];
-    std[c] = std_[mean_.size() == 1 ? 0 : c];
-  }
-  image.normalize(mean, std);
-}
-
 Resize::Resize(const ResizeOptions& options) : options_(options) {
   check_size(options.size, options.width, "Resize");
 }
@@ -111,8 +92,9 @@ void CenterCrop::operator()(Sample& sample, Random&) const {
 
 RandomCrop::RandomCrop(const RandomCropOptions& options) : options_(options) {
   check_size(options.size, options.width, "RandomCrop");
-  check<ValueError>(options.padding >= 0, "RandomCrop: padding is {}, expected 0 or more pixels",
-                    options.padding);
+  check<ValueError>(options.padding >= 0 && options.padding <= kMostPixels,
+                    "RandomCrop: padding is {}, expected 0 to {} pixels", options.padding,
+                    kMostPixels);
   if (options_.width == 0) options_.width = options_.size;
 }
 
@@ -165,7 +147,9 @@ Grayscale::Grayscale(std::int64_t channels) : channels_(channels) {
 }
 
 void Grayscale::operator()(Sample& sample, Random&) const {
-  sample.image().convert(1).convert(channels_);
+  Image& image = sample.image();
+  check<ValueError>(!image.is_float(), "Grayscale: works on pixels; put it before ToTensor");
+  image.convert(1).convert(channels_);
 }
 
 const std::vector<std::string>& names() {

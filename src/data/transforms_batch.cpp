@@ -1,9 +1,11 @@
-// Transforms of numbers: erasing parts of an image, mixing the images of a batch.
+// Transforms of numbers: normalising an image, erasing parts of it, mixing the images of a batch.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <variant>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include <facula/data/transforms.h>
 
@@ -13,28 +15,42 @@
 namespace facula::data::transforms {
 namespace {
 
-// --- RandomErasing -------------------------------------------------------------------------------
+// --- One sample ----------------------------------------------------------------------------------
 
-/// The sample's first image or tensor of a sample, as a tensor [C, H, W] that nobody else sees.
-Tensor& numbers_of(Sample& sample) {
-  for (std::size_t i = 0; i < sample.size(); ++i) {
-    Value& value = sample[i];
-    if (const auto* image = std::get_if<Image>(&value)) {
-      check<ValueError>(image->is_float(),
-                        "RandomErasing: works on numbers; put it after ToTensor");
-      return sample.tensor(i);
-    }
-    if (auto* tensor = std::get_if<Tensor>(&value)) {
-      check<DTypeError>(tensor->dtype() == kFloat32,
-                        "RandomErasing: tensor is {}, expected float32", name_of(tensor->dtype()));
-      check<ShapeError>(tensor->dim() == 3, "RandomErasing: tensor of size {}, expected [C, H, W]",
-                        tensor->sizes());
-      // It may be a view of the data set.
-      *tensor = tensor->to(kFloat32, false, true);
-      return *tensor;
-    }
+/// The first value that is a T; null if there is none.
+template <class T>
+Value* first_of(Sample& sample) {
+  for (Sample::Field& field : sample.fields()) {
+    if (std::holds_alternative<T>(field.value)) return &field.value;
   }
-  fail<ValueError>("RandomErasing: none of the {} fields is an image or a tensor", sample.size());
+  return nullptr;
+}
+
+/// The sample's first image, which holds numbers; null if there is none.
+Value* image_of_numbers(Sample& sample, const char* transform) {
+  Value* value = first_of<Image>(sample);
+  check<ValueError>(!value || std::get<Image>(*value).is_float(),
+                    "{}: works on numbers; put it after ToTensor", transform);
+  return value;
+}
+
+/// The sample's first image, or else its first tensor, as a tensor [C, H, W] that nobody else sees.
+Tensor& numbers_of(Sample& sample, const char* transform) {
+  if (Value* image = image_of_numbers(sample, transform)) {
+    *image = std::get<Image>(*image).tensor();
+    return std::get<Tensor>(*image);
+  }
+  Value* value = first_of<Tensor>(sample);
+  check<ValueError>(value != nullptr, "{}: none of the {} fields is an image or a tensor",
+                    transform, sample.size());
+  auto& tensor = std::get<Tensor>(*value);
+  check<DTypeError>(tensor.dtype() == kFloat32, "{}: tensor is {}, expected float32", transform,
+                    name_of(tensor.dtype()));
+  check<ShapeError>(tensor.dim() == 3, "{}: tensor of size {}, expected [C, H, W]", transform,
+                    tensor.sizes());
+  // It may be a view of the data set.
+  tensor = tensor.to(kFloat32, false, true);
+  return tensor;
 }
 
 /// An empty rectangle if no attempt fits.
@@ -86,8 +102,8 @@ void check_mixing(std::int64_t classes, double alpha, const char* transform) {
 Tensor& images_of(Batch& batch, const char* transform) {
   Tensor& images = batch[0];
   check<DTypeError>(images.dtype() == kFloat32,
-                    "{}: images are {}, expected float32; put ToTensor into the data set's "
-                    "transforms",
+                    "{}: images are {}, expected float32; put ToTensor into the loader's "
+                    "transform",
                     transform, name_of(images.dtype()));
   check<ShapeError>(images.dim() == 4, "{}: images of size {}, expected [n, C, H, W]", transform,
                     images.sizes());
@@ -153,6 +169,40 @@ Rect draw_box(std::int64_t height, std::int64_t width, double lambda, Random& ra
 
 }  // namespace
 
+Normalize::Normalize(std::vector<double> mean, std::vector<double> std)
+    : mean_(std::move(mean)), std_(std::move(std)) {
+  check<ValueError>(
+      !mean_.empty() && mean_.size() == std_.size() &&
+          std::all_of(mean_.begin(), mean_.end(), [](double m) { return std::isfinite(m); }) &&
+          std::all_of(std_.begin(), std_.end(), [](double s) { return s > 0 && std::isfinite(s); }),
+      "Normalize: means [{}] and deviations [{}], expected one of each per channel, all finite, "
+      "deviations above 0",
+      fmt::join(mean_, ", "), fmt::join(std_, ", "));
+}
+
+void Normalize::operator()(Sample& sample, Random&) const {
+  Value* value = image_of_numbers(sample, "Normalize");
+  Image* image = value ? &std::get<Image>(*value) : nullptr;
+  const Tensor tensor = image ? Tensor() : numbers_of(sample, "Normalize");
+  const std::int64_t channels = image ? image->channels() : tensor.size(0);
+  const auto means = static_cast<std::int64_t>(mean_.size());
+  check<ValueError>(means == 1 || means == channels,
+                    "Normalize: {} means for an image of {} channels", means, channels);
+  const auto of = [&](const std::vector<double>& values, std::int64_t c) {
+    return values[means == 1 ? 0 : static_cast<std::size_t>(c)];
+  };
+  if (!image) {
+    for (std::int64_t c = 0; c < channels; ++c) tensor[c].sub_(of(mean_, c)).div_(of(std_, c));
+    return;
+  }
+  double mean[3], std[3];
+  for (std::int64_t c = 0; c < channels; ++c) {
+    mean[c] = of(mean_, c);
+    std[c] = of(std_, c);
+  }
+  image->normalize(mean, std);
+}
+
 RandomErasing::RandomErasing(const RandomErasingOptions& options) : options_(options) {
   check<ValueError>(options.p >= 0 && options.p <= 1,
                     "RandomErasing: probability {}, expected 0 to 1", options.p);
@@ -160,14 +210,16 @@ RandomErasing::RandomErasing(const RandomErasingOptions& options) : options_(opt
       options.scale[0] >= 0 && options.scale[0] <= options.scale[1] && options.scale[1] <= 1,
       "RandomErasing: scale [{}, {}], expected two shares of the area in ascending order",
       options.scale[0], options.scale[1]);
-  check<ValueError>(options.ratio[0] > 0 && options.ratio[0] <= options.ratio[1],
-                    "RandomErasing: ratio [{}, {}], expected two values above 0 in ascending order",
-                    options.ratio[0], options.ratio[1]);
+  check<ValueError>(
+      options.ratio[0] > 0 && options.ratio[0] <= options.ratio[1] &&
+          std::isfinite(options.ratio[1]),
+      "RandomErasing: ratio [{}, {}], expected two finite values above 0 in ascending order",
+      options.ratio[0], options.ratio[1]);
 }
 
 void RandomErasing::operator()(Sample& sample, Random& random) const {
   if (!random.chance(options_.p)) return;
-  const Tensor& numbers = numbers_of(sample);
+  const Tensor& numbers = numbers_of(sample, "RandomErasing");
   const Rect hole = draw_hole(numbers.size(1), numbers.size(2), options_, random);
   auto* data = numbers.data_ptr<float>();
   for (std::int64_t c = 0; c < numbers.size(0); ++c) {

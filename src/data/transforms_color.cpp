@@ -1,6 +1,7 @@
 // Transforms that change pixels one way or another: colours and rotation.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -14,6 +15,9 @@
 namespace facula::data::transforms {
 namespace {
 
+/// Whether factors or angles can be drawn that far around the middle.
+bool is_reach(double x) { return x >= 0 && std::isfinite(x); }
+
 /// uint8 [H, W, C] that the image of the sample owns.
 Tensor pixels_of(Sample& sample, const char* transform) {
   Image& image = sample.image();
@@ -25,8 +29,8 @@ Tensor pixels_of(Sample& sample, const char* transform) {
 
 ColorJitter::ColorJitter(const ColorJitterOptions& options) : options_(options) {
   check<ValueError>(
-      options.brightness >= 0 && options.contrast >= 0 && options.saturation >= 0,
-      "ColorJitter: brightness {}, contrast {} and saturation {} must not be negative",
+      is_reach(options.brightness) && is_reach(options.contrast) && is_reach(options.saturation),
+      "ColorJitter: brightness {}, contrast {} and saturation {} must be finite and not negative",
       options.brightness, options.contrast, options.saturation);
   check<ValueError>(options.hue >= 0 && options.hue <= 0.5,
                     "ColorJitter: hue {}, expected 0 to 0.5", options.hue);
@@ -58,7 +62,8 @@ void ColorJitter::operator()(Sample& sample, Random& random) const {
 }
 
 RandomRotation::RandomRotation(const RandomRotationOptions& options) : options_(options) {
-  check<ValueError>(options.degrees >= 0, "RandomRotation: degrees {}, expected 0 or more",
+  check<ValueError>(is_reach(options.degrees),
+                    "RandomRotation: degrees {}, expected a finite number of at least 0",
                     options.degrees);
   check<ValueError>(options.interpolation != Interpolation::bicubic,
                     "RandomRotation: bicubic interpolation is not supported; use bilinear");

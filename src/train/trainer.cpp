@@ -38,7 +38,7 @@ Score score_of(const EpochReport& report) {
 std::optional<Metrics> evaluate_until(nn::Module& model, const data::DataLoader& loader,
                                       const Loss& loss, const InterruptGuard* interrupt) {
   check<ValueError>(loader.size() >= 1, "evaluate: {} samples make no batch of {}",
-                    loader.samples(), loader.options().batch_size);
+                    loader.dataset()->size(), loader.options().batch_size);
   const bool was_training = model.is_training();
   model.eval();
   Totals totals;
@@ -282,7 +282,7 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions 
 Result Trainer::fit(const data::DataLoader& training, const data::DataLoader* validation) {
   check<ValueError>(training.size() >= 1,
                     "Trainer: {} samples make no batch of {}; lower the batch size",
-                    training.samples(), training.options().batch_size);
+                    training.dataset()->size(), training.options().batch_size);
   Run run(*this, training);
   run.begin();
   bool complete = true;

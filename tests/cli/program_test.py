@@ -141,6 +141,14 @@ class Usage(ProgramTest):
             write_idx(folder / 't10k-labels-idx1-ubyte', (4,), [1, 2, 77, 3])
             self.expect_error(1, ['t10k-labels-idx1-ubyte', 'label 77'],
                               'train', '--model', 'mlp', '--data', f'mnist:{folder}')
+        with tempfile.TemporaryDirectory() as folder:
+            # As folders packed one by one may be: two sets whose classes differ.
+            for kind, part in (('mnist', 'train'), ('fashion-mnist', 'test')):
+                name = f'{folder}/{"val" if part == "test" else part}.fpk'
+                done = run('data', 'pack', f'{kind}:{self.folder}', name, '--part', part)
+                self.assertEqual(done.returncode, 0, done.stderr)
+            self.expect_error(1, ['classes', 'Sneaker'],
+                              'train', '--model', 'mlp', '--data', f'packed:{folder}')
         self.expect_error(1, ['/nowhere.safetensors'], 'eval', '--model', 'mlp', '--weights',
                           '/nowhere.safetensors', '--data', self.data)
         broken = self.folder / 'broken.safetensors'

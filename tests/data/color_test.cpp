@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
 #include <vector>
 
 #include <facula/data/transforms.h>
@@ -119,6 +121,47 @@ TEST(ColorJitter, IsAFunctionOfTheRandomNumbers) {
   EXPECT_NE(result(5), gradient().image().pixels().to_vector<double>());
 }
 
+TEST(ColorJitter, FactorsCoverTheirRange) {
+  int least = 255, most = 0, sum = 0;
+  constexpr int kDraws = 1000;
+  for (int i = 0; i < kDraws; ++i) {
+    const std::uint8_t pixel = 100;
+    Sample sample{Image(&pixel, 1, 1, 1)};
+    Random random(1, 2, i);
+    transforms::ColorJitter({.brightness = 0.4})(sample, random);
+    const int value = sample.image().pixels().item<int>();
+    least = std::min(least, value);
+    most = std::max(most, value);
+    sum += value;
+  }
+  EXPECT_GE(least, 60);
+  EXPECT_LE(least, 61);
+  EXPECT_GE(most, 138);
+  EXPECT_LE(most, 140);
+  EXPECT_NEAR(sum / kDraws, 100, 4);
+}
+
+TEST(RandomRotation, AnglesCoverTheirRange) {
+  // A wide mark to the right of the middle rises with the angle.
+  constexpr int kSide = 101, kMiddle = 50, kReach = 40;
+  Bytes pixels(kSide * kSide, 0);
+  for (const int x : {-1, 0, 1}) {
+    for (const int y : {-1, 0, 1}) pixels[(kMiddle + y) * kSide + kMiddle + kReach + x] = 255;
+  }
+  int highest = kSide, lowest = 0;
+  for (int i = 0; i < 500; ++i) {
+    Sample sample{Image(pixels.data(), kSide, kSide, 1)};
+    Random random(1, 2, i);
+    transforms::RandomRotation({.degrees = 30})(sample, random);
+    const Bytes turned = sample.image().pixels().to_vector<std::uint8_t>();
+    const auto row = static_cast<int>(std::ranges::find(turned, 255) - turned.begin()) / kSide;
+    highest = std::min(highest, row);
+    lowest = std::max(lowest, row);
+  }
+  EXPECT_NEAR(highest, kMiddle - kReach / 2, 3);
+  EXPECT_NEAR(lowest, kMiddle + kReach / 2, 3);
+}
+
 TEST(ColorJitter, LeavesTheDataSetAlone) {
   Bytes pixels(4 * 4 * 3, 100);
   Sample sample{Image(pixels.data(), 4, 4, 3)};
@@ -132,6 +175,9 @@ TEST(ColorJitter, LeavesTheDataSetAlone) {
 TEST(ColorJitter, Errors) {
   EXPECT_ERROR(ValueError, "hue", transforms::ColorJitter({.hue = 0.6}));
   EXPECT_ERROR(ValueError, "negative", transforms::ColorJitter({.contrast = -1}));
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  EXPECT_ERROR(ValueError, "finite", transforms::ColorJitter({.brightness = kInfinite}));
+  EXPECT_ERROR(ValueError, "finite", transforms::RandomRotation({.degrees = kInfinite}));
   EXPECT_ERROR(ValueError, "bicubic",
                transforms::RandomRotation({.degrees = 3, .interpolation = Interpolation::bicubic}));
   Sample sample = gradient();
@@ -139,6 +185,7 @@ TEST(ColorJitter, Errors) {
   Random random(1, 2, 3);
   EXPECT_ERROR(ValueError, "before ToTensor",
                transforms::ColorJitter({.hue = 0.1})(sample, random));
+  EXPECT_ERROR(ValueError, "before ToTensor", transforms::Grayscale()(sample, random));
 }
 
 }  // namespace

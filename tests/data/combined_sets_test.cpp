@@ -104,6 +104,26 @@ TEST(RandomSplit, IsAFunctionOfTheSeed) {
   }
 }
 
+TEST(RandomSplit, IntoPartsOfGivenSizes) {
+  const auto set = std::make_shared<Counting>(10);
+  const auto parts = random_split(set, std::vector<std::int64_t>{3, 0, 2, 5}, 5);
+  ASSERT_EQ(parts.size(), 4u);
+  std::vector<std::int64_t> all;
+  for (const std::size_t i : {0, 1, 2, 3}) {
+    const auto part = numbers(*parts[i]);
+    EXPECT_EQ(std::ssize(part), (std::vector<std::int64_t>{3, 0, 2, 5})[i]);
+    EXPECT_TRUE(std::ranges::is_sorted(part));
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  std::ranges::sort(all);
+  EXPECT_EQ(all, (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  const auto split = [&](std::vector<std::int64_t> sizes) { random_split(set, sizes, 5); };
+  expect_error<ValueError>([&] { split({3, 8}); }, {"[3, 8]", "10"});
+  expect_error<ValueError>([&] { split({3, 6}); }, {"[3, 6]", "10"});
+  expect_error<ValueError>([&] { split({11, -1}); }, {"-1 samples"});
+  expect_error<ValueError>([&] { split({INT64_MAX, INT64_MAX, 12}); }, {"10"});
+}
+
 // A split made by an earlier version comes back.
 TEST(RandomSplit, KeepsItsChoice) {
   const auto set = std::make_shared<Counting>(20);

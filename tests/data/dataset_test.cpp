@@ -226,7 +226,8 @@ TEST(Dataset, OpensFoldersByPart) {
   expect_error([&] { open(path, Part::test); }, {folder.path(), "no subfolder val or test"});
   put_image("train/cats/0.png");
   put_image("train/cats/1.png");
-  EXPECT_EQ(open(path)->size(), 2);
+  put_image("train/dogs/2.png");
+  EXPECT_EQ(open(path)->size(), 3);
   put_image("test/cats/0.png");
   put_image("test/cats/1.png");
   put_image("test/dogs/2.png");

@@ -12,6 +12,8 @@
 #include <facula/data/transforms.h>
 #include <facula/error.h>
 
+#include "io/images/image_file.h"
+
 #include "set_files.h"
 #include "tests/io/encode_image.h"
 #include "tests/io/shared_files.h"
@@ -103,6 +105,33 @@ TEST(ImageFolder, OnlyTheRegionShownIsDecoded) {
   expect_error([&] { pixels_of(set->get(0)); }, {folder / "c/half.jpg", "truncated"});
 }
 
+TEST(ImageFolder, DecodesAtAFractionOfTheSizeIfAskedTo) {
+  const TempFolder folder;
+  const Pixels whole = test_pixels(80, 120, 3);
+  const io::Bytes file = encode_jpeg(whole);
+  put_bytes(folder / "c/a.jpg", file);
+  put_bytes(folder / "c/b.png", encode_png(whole));
+  const auto at = [&](std::int64_t side) {
+    return image_folder(folder.path(), {.scaled_decoding_side = side});
+  };
+  EXPECT_EQ(at(0)->get(0).image().height(), 80);
+  EXPECT_EQ(at(41)->get(0).image().height(), 80);
+  EXPECT_EQ(at(40)->get(0).image().height(), 40);
+  EXPECT_EQ(at(1)->get(0).image().width(), 15);
+  EXPECT_EQ(at(1)->get(1).image().width(), 120);  // of PNG files there is no such thing
+
+  Pixels quarter{20, 30, 3, io::Bytes(20 * 30 * 3)};
+  io::decode_image(file, io::read_image_header(file, ""), {0, 0, 20, 30}, quarter.bytes.data(), "",
+                   {.scale_denominator = 4});
+  const auto set = at(20);
+  Sample sample = set->get(0);
+  EXPECT_EQ(pixels_of(sample), quarter.bytes);
+  sample = set->get(0);
+  sample.image().crop({3, 5, 11, 20});
+  EXPECT_EQ(pixels_of(sample), io::cut(quarter, 3, 5, 11, 20).bytes);
+  expect_error<ValueError>([&] { at(-1); }, {"scaled_decoding_side is -1"});
+}
+
 TEST(ImageFolder, OtherFilesAreLeftOutOrReported) {
   const TempFolder folder;
   put_bytes(folder / "c/a.jpg", encode_jpeg(test_pixels(8, 9, 3)));
@@ -172,6 +201,36 @@ TEST(ImageFolder, PartsAreSubfolders) {
     put_bytes(folder / name, encode_jpeg(test_pixels(8, 9, 3)));
   EXPECT_EQ(open("folder:" + folder.path(), Part::train)->size(), 2);
   EXPECT_EQ(open("folder:" + folder.path(), Part::test)->size(), 1);
+}
+
+TEST(ImageFolder, PartsNumberTheirClassesAlike) {
+  const TempFolder folder;
+  for (const char* name : {"train/a/1.jpg", "train/b/1.jpg", "train/c/1.jpg", "train/d/1.jpg",
+                           "val/c/1.jpg", "val/a/1.jpg", "val/a/2.jpg"})
+    put_bytes(folder / name, encode_jpeg(test_pixels(8, 9, 3)));
+  const auto train = open("folder:" + folder.path(), Part::train);
+  const auto val = open("folder:" + folder.path(), Part::test);
+  EXPECT_EQ(val->info().class_names, train->info().class_names);
+  EXPECT_EQ(val->info().classes, 4);
+  std::vector<std::int64_t> labels;
+  for (std::int64_t i = 0; i < val->size(); ++i) {
+    labels.push_back(label_of(val->get(i)));
+  }
+  EXPECT_EQ(labels, (std::vector<std::int64_t>{0, 0, 2}));
+  // In an order of one's own.
+  const auto own = image_folder(folder / "val", {.class_names = {"c", "b", "a"}});
+  EXPECT_EQ(label_of(own->get(0)), 0);
+  EXPECT_EQ(own->source(0), folder / "val/c/1.jpg");
+  EXPECT_EQ(label_of(own->get(2)), 2);
+
+  put_bytes(folder / "val/e/1.jpg", encode_jpeg(test_pixels(8, 9, 3)));
+  expect_error([&] { open("folder:" + folder.path(), Part::test); },
+               {folder / "val/e", "0 times", "4 classes"});
+  expect_error(
+      [&] {
+        image_folder(folder / "val", {.class_names = {"a", "a", "c", "e"}});
+      },
+      {folder / "val/a", "2 times"});
 }
 
 TEST(ImageFolder, LinksAreFollowedButNotInCircles) {

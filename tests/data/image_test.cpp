@@ -272,7 +272,41 @@ TEST(Transforms, SizesOfTorchvision) {
             copy.crop({-2, 3, 35, 35}, PaddingMode::constant, 0).pixels);
   expect_error<ValueError>([&] { apply(transforms::RandomCrop({.size = 31})); }, {"31 x 31", "30"});
   expect_error<ValueError>([] { transforms::RandomHorizontalFlip(1.5); }, {"1.5"});
+  constexpr std::int64_t kHuge = std::int64_t{1} << 40;
+  expect_error<ValueError>([] { transforms::Resize({.size = kHuge}); }, {"Resize", "pixels"});
+  expect_error<ValueError>([] { transforms::CenterCrop(3, kHuge); }, {"CenterCrop", "3 x"});
+  expect_error<ValueError>([] { transforms::RandomCrop({.size = 3, .padding = kHuge}); },
+                           {"padding is 1099511627776"});
   expect_error<ValueError>([] { transforms::Normalize({0.5}, {0}); }, {"Normalize"});
+  expect_error<ValueError>([] { transforms::Normalize({NAN}, {1}); }, {"finite"});
+  expect_error<ValueError>([&] { apply(transforms::Normalize({0.5}, {1})); }, {"after ToTensor"});
+  for (const std::array<double, 2> range : {std::array{1.0, HUGE_VAL}, {0.0, 1.0}, {1.0, 0.5}}) {
+    expect_error<ValueError>([&] { transforms::RandomResizedCrop({.size = 8, .ratio = range}); },
+                             {"ratio", "above 0"});
+    expect_error<ValueError>([&] { transforms::RandomErasing({.ratio = range}); },
+                             {"ratio", "above 0"});
+  }
+  // Areas that no image has: the middle of the image is taken.
+  EXPECT_EQ(apply(transforms::RandomResizedCrop({.size = 8, .scale = {1e300, 1e300}})).width(), 8);
+}
+
+TEST(Transforms, FlipsAsOftenAsWanted) {
+  const Bytes pixels = {1, 2, 3, 4};
+  const auto count = [&](const Transform& flip, const Bytes& flipped) {
+    int flips = 0;
+    for (int i = 0; i < 1000; ++i) {
+      Sample sample{Image(pixels.data(), 2, 2, 1)};
+      Random numbers(1, 2, i);
+      flip(sample, numbers);
+      const Bytes result = bytes_of(sample.image());
+      EXPECT_TRUE(result == pixels || result == flipped);
+      flips += result == flipped;
+    }
+    return flips;
+  };
+  EXPECT_NEAR(count(transforms::RandomHorizontalFlip(), {2, 1, 4, 3}), 500, 60);
+  EXPECT_NEAR(count(transforms::RandomVerticalFlip(0.2), {3, 4, 1, 2}), 200, 50);
+  EXPECT_EQ(count(transforms::RandomVerticalFlip(0), {3, 4, 1, 2}), 0);
 }
 
 TEST(Transforms, RandomResizedCropStaysInsideAndCoversItsRange) {

@@ -106,18 +106,30 @@ TEST(Loader, ResumesInMidEpochWithOtherWorkers) {
       EXPECT_EQ(drain(second.epoch(1)), expected);  // whole again
     }
   }
+  DataLoader again(set, augmented(0));
+  StateDict state;
+  for (const auto& [name, value] : {std::pair{"epoch", 4}, {"position", 24}, {"seed", 5}}) {
+    state.set(name, value);
+  }
+  state.set("size", kCount);
+  again.load_state_dict(state);
+  EXPECT_EQ(again.state_dict().integer("epoch"), 4);  // as it was loaded, until an epoch begins
+  EXPECT_EQ(again.state_dict().integer("position"), 24);
+  state.set("position", kCount + 1);
+  again.load_state_dict(state);
+  expect_error<ValueError>([&] { again.epoch(4); }, {"after 54 samples", "53"});
   DataLoader other(noise(9), augmented(0));
   expect_error<ValueError>([&] { other.load_state_dict(DataLoader(set).state_dict()); },
                            {"53 samples", "9"});
 }
 
-/// The labels and first pixels of a global batch, put together from the ranks' shares.
-std::vector<double> global_batches(const DatasetPtr& set, std::int64_t ranks,
-                                   const StateDict* state, std::int64_t batches, StateDict* saved) {
+/// All numbers of the samples of some global batches, put together from the ranks' shares.
+std::vector<double> global_batches(const DatasetPtr& set, DataLoaderOptions options,
+                                   std::int64_t ranks, const StateDict* state = nullptr,
+                                   std::int64_t batches = 99, StateDict* saved = nullptr) {
   std::vector<DataLoader> loaders;
   std::vector<Epoch> epochs;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    DataLoaderOptions options = augmented(2);
     options.rank = rank;
     options.world_size = ranks;
     loaders.emplace_back(set, options);
@@ -130,7 +142,8 @@ std::vector<double> global_batches(const DatasetPtr& set, std::int64_t ranks,
       Batch batch;
       if (!epoch.next(batch)) return values;
       for (std::int64_t i = 0; i < batch[0].size(0); ++i) {
-        values.push_back(batch[0][i].sum().item());
+        const auto pixels = batch[0][i].to_vector<double>();
+        values.insert(values.end(), pixels.begin(), pixels.end());
         values.push_back(batch[1][i].item());
       }
     }
@@ -139,18 +152,73 @@ std::vector<double> global_batches(const DatasetPtr& set, std::int64_t ranks,
   return values;
 }
 
-TEST(Loader, RanksShareTheSameGlobalBatches) {
+/// Three batches by one number of ranks and workers, the others by another.
+std::vector<double> interrupted(const DatasetPtr& set, const DataLoaderOptions& before,
+                                std::int64_t ranks, const DataLoaderOptions& after,
+                                std::int64_t later_ranks) {
+  StateDict state;
+  auto values = global_batches(set, before, ranks, nullptr, 3, &state);
+  const auto rest = global_batches(set, after, later_ranks, &state);
+  values.insert(values.end(), rest.begin(), rest.end());
+  return values;
+}
+
+TEST(Loader, RanksShareTheSameGlobalBatchesForAnyWorkersAndPinning) {
   const auto set = noise();  // the last batch has 5 samples
-  const auto expected = global_batches(set, 1, nullptr, 99, nullptr);
-  ASSERT_EQ(expected.size(), 2u * kCount);
-  for (const std::int64_t ranks : {2, 3}) {
-    EXPECT_EQ(global_batches(set, ranks, nullptr, 99, nullptr), expected) << ranks << " ranks";
-    for (const std::int64_t later : {1, 2, 3}) {
-      StateDict state;
-      auto values = global_batches(set, ranks, nullptr, 3, &state);
-      const auto rest = global_batches(set, later, &state, 99, nullptr);
-      values.insert(values.end(), rest.begin(), rest.end());
-      EXPECT_EQ(values, expected) << "from " << ranks << " to " << later << " ranks";
+  const auto expected = global_batches(set, augmented(0), 1);
+  ASSERT_EQ(expected.size(), kCount * (3 * 8 * 9 + 1));
+  CountingStaging staging;
+  set_staging(&staging);
+  for (const int workers : {0, 1, 2, 7, kAuto}) {
+    for (const int pin : {0, 1}) {
+      DataLoaderOptions options = augmented(workers);
+      options.pin_memory = pin;
+      for (const std::int64_t ranks : {1, 2, 3}) {
+        EXPECT_EQ(global_batches(set, options, ranks), expected)
+            << workers << " workers, pinning " << pin << ", " << ranks << " ranks";
+        for (const std::int64_t later : {1, 2, 3}) {
+          EXPECT_EQ(interrupted(set, options, ranks, augmented(2), later), expected)
+              << workers << " workers, pinning " << pin << ", from " << ranks << " to " << later;
+        }
+      }
+    }
+  }
+  set_staging(nullptr);
+}
+
+TEST(Loader, RanksShareTheBatchesOfEverySampler) {
+  const auto set = noise();
+  std::vector<double> weights(kCount);
+  std::iota(weights.begin(), weights.end(), 1.0);
+  std::vector<std::int64_t> lengths(kCount);
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    lengths[i] = static_cast<std::int64_t>(i * 7 % 11);
+  }
+  const auto with = [](std::shared_ptr<const Sampler> sampler) {
+    DataLoaderOptions options = augmented(2);
+    options.shuffle = false;
+    options.sampler = std::move(sampler);
+    return options;
+  };
+  DataLoaderOptions bucketed = with(nullptr);
+  bucketed.batch_size = 1;
+  bucketed.batch_sampler = std::make_shared<LengthBucketSampler>(
+      lengths, LengthBucketOptions{.batch_size = kBatch, .group = 2, .seed = 3});
+  // The second and third draw samples several times, each time augmented anew.
+  const DataLoaderOptions all[] = {
+      with(std::make_shared<WeightedRandomSampler>(weights, kCount, 4, false)),
+      with(std::make_shared<WeightedRandomSampler>(weights, kCount, 4)),
+      with(std::make_shared<SubsetRandomSampler>(std::vector<std::int64_t>(kCount, 7), 4)),
+      with(std::make_shared<SubsetRandomSampler>(lengths, 4)), bucketed};
+  for (const DataLoaderOptions& options : all) {
+    const auto expected = global_batches(set, options, 1);
+    ASSERT_EQ(expected.size(), kCount * (3 * 8 * 9 + 1));
+    for (const std::int64_t ranks : {2, 3}) {
+      EXPECT_EQ(global_batches(set, options, ranks), expected) << ranks << " ranks";
+      for (const std::int64_t later : {1, 2, 3}) {
+        EXPECT_EQ(interrupted(set, options, ranks, options, later), expected)
+            << "from " << ranks << " to " << later << " ranks";
+      }
     }
   }
 }
@@ -165,6 +233,7 @@ TEST(Loader, ATailSmallerThanTheRanksIsFilledUp) {
     const DataLoader loader(set, options);
     for (auto& [input, target] : loader.epoch(0)) sizes.push_back(input.size(0));
     EXPECT_EQ(sizes, (std::vector<std::int64_t>{rank == 0 ? 2 : 3, 1}));
+    EXPECT_EQ(loader.samples(), sizes[0] + 1);
   }
 }
 
@@ -231,6 +300,10 @@ TEST(Loader, SizesAndDropLast) {
   EXPECT_EQ(DataLoader(set, {.batch_size = 8}).samples(), kCount);
   const DataLoader dropping(set, {.batch_size = 8, .drop_last = true});
   EXPECT_EQ(dropping.size(), 6);
+  EXPECT_EQ(dropping.samples(), 48);
+  const DataLoader whole(set, {.batch_size = INT64_MAX});
+  EXPECT_EQ(whole.size(), 1);
+  for (auto& [input, target] : whole.epoch(0)) EXPECT_EQ(input.size(0), kCount);
   std::int64_t batches = 0;
   for (auto& [input, target] : dropping.epoch(0)) {
     EXPECT_EQ(input.size(0), 8);
@@ -280,6 +353,25 @@ TEST(Loader, SamplesThatDoNotFitAreNamed) {
   const DataLoader loader(std::make_shared<Ragged>(), {.batch_size = 4, .num_workers = 0});
   Batch batch;
   expect_error<SampleError>([&] { loader.epoch(0).next(batch); }, {"sample 2", "[3]", "[2]"});
+
+  struct Swapped : Dataset {
+    std::int64_t size() const override { return 2; }
+    Sample get(std::int64_t i) const override {
+      if (i == 0) return {Sample::Field{"a", i}, Sample::Field{"b", i}};
+      return {Sample::Field{"b", i}, Sample::Field{"a", i}};
+    }
+  };
+  const DataLoader swapped(std::make_shared<Swapped>(), {.batch_size = 2, .num_workers = 0});
+  expect_error<SampleError>([&] { swapped.epoch(0).next(batch); },
+                            {"sample 1", "'b'", "'a'", "same order"});
+
+  struct Elsewhere : Dataset {
+    std::int64_t size() const override { return 2; }
+    Sample get(std::int64_t) const override { return {zeros({2}).to(kNull)}; }
+  };
+  const DataLoader elsewhere(std::make_shared<Elsewhere>(), {.num_workers = 0});
+  expect_error<SampleError>([&] { elsewhere.epoch(0).next(batch); },
+                            {"sample 0", "null", "host memory"});
 }
 
 /// Hangs at one sample until it is let go.
@@ -412,8 +504,71 @@ TEST(Loader, StreamsAreReadInOrder) {
     values.insert(values.end(), rest.begin(), rest.end());
     EXPECT_EQ(values, two) << workers;
   }
+  const DataLoader saved(std::make_shared<Counting>(2), {.batch_size = 4});
+  DataLoader larger(std::make_shared<Counting>(2), {.batch_size = 5});
+  DataLoader wider(std::make_shared<Counting>(3), {.batch_size = 4});
+  expect_error<ValueError>([&] { larger.load_state_dict(saved.state_dict()); },
+                           {"batches of 4", "5 from 2"});
+  expect_error<ValueError>([&] { wider.load_state_dict(saved.state_dict()); }, {"4 from 3"});
   const DataLoader loader(std::make_shared<Counting>(1), {.batch_size = 4});
   expect_error<ValueError>([&] { loader.size(); }, {"stream"});
+}
+
+TEST(Loader, StreamsThatFailAreNamedAndTheOthersGoOn) {
+  struct Failing : Counting {
+    using Counting::Counting;
+    std::unique_ptr<Stream> open(std::int64_t shard, std::int64_t number) const override {
+      struct Thrower : Stream {
+        int left = 5;
+        bool next(Sample& sample) override {
+          if (left-- == 0) throw 42;
+          sample = Sample{std::int64_t{left}};
+          return true;
+        }
+      };
+      if (shard == 1) return std::make_unique<Thrower>();
+      return Counting::open(shard, number);
+    }
+  };
+  for (const int workers : {0, 2}) {
+    const DataLoader loader(std::make_shared<Failing>(2),
+                            {.batch_size = 4, .num_workers = workers});
+    Epoch epoch = loader.epoch(0);
+    Batch batch;
+    for (const std::int64_t size : {4, 4, 3}) {
+      ASSERT_TRUE(epoch.next(batch));
+      EXPECT_EQ(batch[0].size(0), size);
+    }
+    expect_error<SampleError>([&] { epoch.next(batch); }, {"sample 5 of shard 1", "std::exc"});
+    EXPECT_FALSE(epoch.next(batch));
+  }
+}
+
+TEST(Loader, RefusesPlansThatContradictThemselves) {
+  struct Planned : BatchSampler {
+    BatchPlan planned;
+    explicit Planned(BatchPlan plan) : planned(std::move(plan)) {}
+    std::int64_t size() const override { return planned.size(); }
+    BatchPlan plan(std::int64_t) const override { return planned; }
+  };
+  const auto begin = [](BatchPlan plan) {
+    DataLoader(noise(), {.batch_sampler = std::make_shared<Planned>(std::move(plan))}).epoch(0);
+  };
+  begin({.indices = {1, 2, 3}, .begins = {0, 2, 2, 3}});
+  expect_error<ValueError>([&] { begin({.indices = {1}, .begins = {}}); }, {"0 begins"});
+  expect_error<ValueError>([&] { begin({.indices = {1, 2}, .begins = {1, 2}}); }, {"start at 0"});
+  expect_error<ValueError>([&] { begin({.indices = {1, 2}, .begins = {0, 2, 1}}); }, {"ascend"});
+  expect_error<ValueError>([&] { begin({.indices = {1, 2}, .begins = {0, 3}}); }, {"2 indices"});
+  expect_error<ValueError>(
+      [&] {
+        begin({.indices = {1}, .begins = {0, 1}, .positions = {0}});
+      },
+      {"1 positions"});
+  expect_error<ValueError>(
+      [&] {
+        begin({.indices = {1}, .begins = {0, 1}, .offsets = {0, 0}});
+      },
+      {"2 offsets"});
 }
 
 TEST(Loader, RefusesOptionsThatMakeNoSense) {

@@ -29,9 +29,11 @@ TEST(Sampler, RandomOrdersAreNewPermutations) {
   Indices subset = SubsetRandomSampler({5, 9, 2}, 1).order(3);
   std::sort(subset.begin(), subset.end());
   EXPECT_EQ(subset, (Indices{2, 5, 9}));
+  expect_error<ValueError>([] { RandomSampler(-1, 0); }, {"RandomSampler", "-1"});
+  expect_error<ValueError>([] { SequentialSampler(-2); }, {"SequentialSampler", "-2"});
 }
 
-TEST(Sampler, WeightsArePobabilities) {
+TEST(Sampler, WeightsAreProbabilities) {
   const WeightedRandomSampler sampler({1, 0, 2, 5}, 80000, 3);
   EXPECT_TRUE(sampler.repeats());
   std::vector<double> count(4);
@@ -76,6 +78,16 @@ TEST(Sampler, BucketsHoldSimilarLengths) {
   }
   EXPECT_LE(spread, 100);  // of 500; random batches spread over nearly all
   EXPECT_NE(plan.indices, sampler.plan(5).indices);
+
+  constexpr std::int64_t kHuge = std::int64_t{1} << 40;
+  for (const std::int64_t batch_size : {std::int64_t{16}, kHuge}) {
+    // One group: sorted altogether.
+    const LengthBucketSampler one(lengths, {.batch_size = batch_size, .group = kHuge});
+    EXPECT_EQ(one.plan(0).size(), one.size());
+    EXPECT_EQ(one.plan(0).indices.size(), 1000u);
+  }
+  EXPECT_EQ(LengthBucketSampler(lengths, {.batch_size = 999, .drop_last = true}).size(), 1);
+  EXPECT_EQ(LengthBucketSampler({}, {.batch_size = 4}).plan(0).size(), 0);
 }
 
 /// Batches of given sizes over 0, 1, 2, ...
@@ -118,6 +130,27 @@ TEST(Sampler, SharesAreDisjointAndEven) {
     }
   }
   expect_error<ValueError>([&] { DistributedSampler(batches, 3, 3); }, {"rank 3 of 3"});
+  expect_error<ValueError>([&] { DistributedSampler(nullptr, 0, 3); }, {"null"});
+}
+
+TEST(Sampler, SharesKnowTheirPlaceInTheGlobalBatch) {
+  const auto batches = std::make_shared<Fixed>(Indices{8, 0, 5, 2});
+  for (const std::int64_t rank : {0, 1, 2}) {
+    const BatchPlan plan = DistributedSampler(batches, rank, 3).plan(0);
+    EXPECT_EQ(plan.positions, (Indices{0, 8, 8, 13, 15}));
+    ASSERT_EQ(plan.offsets.size(), 4u);
+    for (std::size_t b = 0; b < 4; ++b) {
+      const auto begin = static_cast<std::size_t>(plan.begins[b]);
+      if (plan.begins[b] == plan.begins[b + 1]) continue;
+      EXPECT_EQ(plan.positions[b] + plan.offsets[b], plan.indices[begin]);
+    }
+    EXPECT_EQ(plan.begins[1], plan.begins[2]);  // of nothing, everybody gets nothing
+  }
+}
+
+TEST(Sampler, SubsetsMayNameSamplesTwice) {
+  EXPECT_FALSE(SubsetRandomSampler({5, 9, 2}, 1).repeats());
+  EXPECT_TRUE(SubsetRandomSampler({5, 9, 5}, 1).repeats());
 }
 
 }  // namespace

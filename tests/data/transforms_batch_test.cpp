@@ -162,6 +162,35 @@ TEST(RandomErasing, FollowsToTensor) {
   EXPECT_GT(kept, 150);
   EXPECT_LT(kept, 300);
   EXPECT_ERROR(ValueError, "scale", RandomErasing({.scale = {0.5, 0.2}}));
+  Sample without{std::int64_t{1}};
+  EXPECT_ERROR(ValueError, "none of the 1 fields", RandomErasing({.p = 1})(without, random));
+}
+
+TEST(Normalize, TakesTensorsWhereThereIsNoImage) {
+  Random random(4, 0, 0);
+  const Tensor original = ones({2, 2, 3}, kFloat32);
+  Sample sample{std::int64_t{1}, original};
+  Normalize({0.5, -1}, {2, 4})(sample, random);
+  std::vector<double> expected(12, 0.25);
+  std::fill_n(expected.begin() + 6, 6, 0.5);
+  expect_values(sample.tensor(1), expected);
+  expect_values(original, std::vector<double>(12, 1));
+  Normalize({0.25}, {0.5})(sample, random);  // one for all channels
+  std::fill_n(expected.begin(), 6, 0.0);
+  expect_values(sample.tensor(1), expected);
+
+  // What RandomErasing has made a tensor of can still be normalised.
+  const std::vector<std::uint8_t> pixels(4 * 4 * 3, 255);
+  Sample erased{Image(pixels.data(), 4, 4, 3), zeros({1})};
+  Compose({ToTensor(), RandomErasing({.p = 1, .value = 3}), Normalize({1}, {2})})(erased, random);
+  const std::vector<double> values = erased.tensor(0).contiguous().to_vector<double>();
+  EXPECT_GT(std::ranges::count(values, 1), 0);
+  EXPECT_EQ(std::ranges::count(values, 1) + std::ranges::count(values, 0), std::ssize(values));
+
+  Sample flat{ones({6}, kFloat32)}, bytes{ones({1, 2, 2}, kUInt8)};
+  EXPECT_ERROR(ShapeError, "[C, H, W]", Normalize({0.5}, {2})(flat, random));
+  EXPECT_ERROR(DTypeError, "uint8", Normalize({0.5}, {2})(bytes, random));
+  EXPECT_ERROR(ValueError, "3 means", Normalize({0, 0, 0}, {1, 1, 1})(sample, random));
 }
 
 }  // namespace

@@ -2,13 +2,14 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <vector>
 
+#include <facula/data/transforms.h>
+
 #include "data/color.h"
+#include "data/pixel_source.h"
 #include "data/rotate.h"
 
 #include "resized_pixels.h"
@@ -16,38 +17,160 @@
 namespace facula::data {
 namespace {
 
+using Bytes = std::vector<std::uint8_t>;
+
 /// A case is these numbers, then the pixels. Results are written one after the other.
 struct Case {
-  double kind, height, width, channels, a, b, c;
+  double kind, height, width, channels, numbers[6];
+
+  std::int64_t operator[](int i) const { return static_cast<std::int64_t>(numbers[i]); }
 };
 
-enum Kind { resize, brightness, contrast, saturation, hue, rotation };
+enum Kind {
+  resize,
+  brightness,
+  contrast,
+  saturation,
+  hue,
+  rotation,
+  shorter_side,
+  center_crop,
+  random_crop,
+  horizontal_flip,
+  vertical_flip,
+  grayscale,
+  resized_crop,
+  normalize,
+  drawn_crops,
+  drawn_holes
+};
 
-std::vector<std::uint8_t> transformed(const Case& test, std::vector<std::uint8_t> pixels) {
+/// Pixels that remember which part of them was asked for last.
+struct Watched : PixelSource {
+  const Bytes& pixels;
+  mutable Rect asked;
+
+  Watched(const Bytes& all, std::int64_t rows, std::int64_t columns) : pixels(all) {
+    height = rows;
+    width = columns;
+    channels = 1;
+  }
+  std::unique_ptr<RowReader> rows(const Rect& part) const override {
+    asked = part;
+    return PixelMemory(pixels.data(), height, width, 1, width).rows(part);
+  }
+};
+
+template <class T>
+void append(Bytes& bytes, const T* values, std::int64_t count) {
+  const auto* first = reinterpret_cast<const std::uint8_t*>(values);
+  bytes.insert(bytes.end(), first, first + count * static_cast<std::int64_t>(sizeof(T)));
+}
+
+/// What the public transform makes of the image.
+Bytes applied(const Transform& transform, Image image, std::int64_t draw = 0) {
+  Sample sample{std::move(image)};
+  Random random(5, 0, draw);
+  transform(sample, random);
+  const Tensor values = sample.tensor(0).permute({1, 2, 0}).contiguous();
+  Bytes result;
+  append(result, static_cast<const std::uint8_t*>(values.raw_data()), values.nbytes());
+  return result;
+}
+
+/// The regions that RandomResizedCrop draws.
+Bytes crops(const std::shared_ptr<const Watched>& image, int count) {
+  Bytes result;
+  for (int i = 0; i < count; ++i) {
+    applied(transforms::RandomResizedCrop({.size = 8}), Image(image), i);
+    const Rect& part = image->asked;
+    for (const std::int64_t side : {part.top, part.left, part.height, part.width}) {
+      const auto number = static_cast<double>(side);
+      append(result, &number, 1);
+    }
+  }
+  return result;
+}
+
+/// Images that are 1 where RandomErasing has erased.
+Bytes holes(std::int64_t height, std::int64_t width, int count) {
+  const transforms::RandomErasing erase({.p = 1, .value = 1});
+  Bytes result;
+  for (int i = 0; i < count; ++i) {
+    Sample sample{zeros({1, height, width})};
+    Random random(5, 0, i);
+    erase(sample, random);
+    const Tensor erased = sample.tensor(0).to(kUInt8);
+    append(result, erased.data_ptr<std::uint8_t>(), erased.numel());
+  }
+  return result;
+}
+
+Bytes of_public_transform(const Case& test, const Bytes& pixels) {
+  const auto height = static_cast<std::int64_t>(test.height);
+  const auto width = static_cast<std::int64_t>(test.width);
+  const auto channels = static_cast<std::int64_t>(test.channels);
+  Image image(pixels.data(), height, width, channels);
+  switch (static_cast<int>(test.kind)) {
+    case shorter_side:
+      return applied(transforms::Resize(
+                         {.size = test[0], .interpolation = static_cast<Interpolation>(test[1])}),
+                     image);
+    case center_crop: return applied(transforms::CenterCrop(test[0], test[1]), image);
+    case random_crop:
+      return applied(transforms::RandomCrop({.size = test[0],
+                                             .width = test[1],
+                                             .padding = test[2],
+                                             .padding_mode = static_cast<PaddingMode>(test[3]),
+                                             .fill = static_cast<std::uint8_t>(test[4])}),
+                     image, test[5]);
+    case horizontal_flip: return applied(transforms::RandomHorizontalFlip(1), image);
+    case vertical_flip: return applied(transforms::RandomVerticalFlip(1), image);
+    case grayscale: return applied(transforms::Grayscale(test[0]), image);
+    case resized_crop:
+      image.crop({test[0], test[1], test[2], test[3]});
+      image.resize(test[4] / 4096, test[4] % 4096, static_cast<Interpolation>(test[5]));
+      return image.pixels().to_vector<std::uint8_t>();
+    case normalize: {
+      std::vector<double> mean = {0.485, 0.456, 0.406}, std = {0.229, 0.224, 0.225};
+      mean.resize(static_cast<std::size_t>(channels));
+      std.resize(static_cast<std::size_t>(channels));
+      return applied(
+          transforms::Compose({transforms::ToTensor(), transforms::Normalize(mean, std)}), image);
+    }
+    case drawn_crops:
+      return crops(std::make_shared<Watched>(pixels, height, width), static_cast<int>(test[0]));
+    case drawn_holes: return holes(height, width, static_cast<int>(test[0]));
+    default: ADD_FAILURE() << "unknown kind " << test.kind;
+  }
+  return {};
+}
+
+Bytes transformed(const Case& test, Bytes pixels) {
   const auto height = static_cast<std::int64_t>(test.height);
   const auto width = static_cast<std::int64_t>(test.width);
   const auto channels = static_cast<std::int64_t>(test.channels);
   const Pixels all = {pixels.data(), height * width, channels};
-  std::vector<std::uint8_t> result;
+  Bytes result;
   switch (static_cast<int>(test.kind)) {
     case resize: {
-      const auto rows = static_cast<std::int64_t>(test.a);
-      const auto columns = static_cast<std::int64_t>(test.b);
+      const std::int64_t rows = test[0], columns = test[1];
       result.resize(static_cast<std::size_t>(rows * columns * channels));
       resize_to(PixelMemory(pixels.data(), height, width, channels, width * channels), rows,
-                columns, static_cast<Interpolation>(test.c), {0, 0, rows, columns}, result.data());
+                columns, static_cast<Interpolation>(test[2]), {0, 0, rows, columns}, result.data());
       return result;
     }
-    case brightness: adjust_brightness(all, test.a); break;
-    case contrast: adjust_contrast(all, test.a); break;
-    case saturation: adjust_saturation(all, test.a); break;
-    case hue: adjust_hue(all, test.a); break;
+    case brightness: adjust_brightness(all, test.numbers[0]); break;
+    case contrast: adjust_contrast(all, test.numbers[0]); break;
+    case saturation: adjust_saturation(all, test.numbers[0]); break;
+    case hue: adjust_hue(all, test.numbers[0]); break;
     case rotation:
       result.resize(pixels.size());
-      rotate(pixels.data(), height, width, channels, test.a, static_cast<Interpolation>(test.b),
-             static_cast<std::uint8_t>(test.c), result.data());
+      rotate(pixels.data(), height, width, channels, test.numbers[0],
+             static_cast<Interpolation>(test[1]), static_cast<std::uint8_t>(test[2]),
+             result.data());
       return result;
-    default: ADD_FAILURE() << "unknown kind " << test.kind;
+    default: return of_public_transform(test, pixels);
   }
   return pixels;
 }
@@ -60,10 +183,9 @@ TEST(TransformsDump, Write) {
   Case test;
   int cases = 0;
   while (input.read(reinterpret_cast<char*>(&test), sizeof test)) {
-    std::vector<std::uint8_t> pixels(
-        static_cast<std::size_t>(test.height * test.width * test.channels));
+    Bytes pixels(static_cast<std::size_t>(test.height * test.width * test.channels));
     ASSERT_TRUE(input.read(reinterpret_cast<char*>(pixels.data()), std::ssize(pixels)));
-    const std::vector<std::uint8_t> result = transformed(test, std::move(pixels));
+    const Bytes result = transformed(test, std::move(pixels));
     output.write(reinterpret_cast<const char*>(result.data()), std::ssize(result));
     ++cases;
   }

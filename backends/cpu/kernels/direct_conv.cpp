@@ -102,9 +102,10 @@ void tile(const ConvLine& line, std::int64_t lane, std::int64_t pixel, int last)
     for (int p = 0; p < P; ++p) sums[p][v] = start;
   }
   add_segments<X, P, V>(line, line.weights.data + lane * line.weights.depth, pixel, sums);
-  float* out = line.out + lane + pixel * line.out_step;
+  const std::int64_t out_step = line.out_step;  // a copy, which the stores cannot change
+  float* out = line.out + lane + pixel * out_step;
 #pragma GCC unroll 16
-  for (int p = 0; p < P; ++p, out += line.out_step) {
+  for (int p = 0; p < P; ++p, out += out_step) {
 #pragma GCC unroll 2
     for (int v = 0; v < V; ++v) {
       float* to = out + v * X::kWidth;

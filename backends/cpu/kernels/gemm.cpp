@@ -63,7 +63,8 @@ template <class T, int R, int V, bool Partial>
                                         int last) {
   using X = Vec<T>;
   typename X::Raw sums[R][V];
-  T* c = p.c + i * p.c_stride + j;
+  const std::int64_t c_stride = p.c_stride;  // a copy, which the stores cannot change
+  T* c = p.c + i * c_stride + j;
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     const typename X::Raw start = X::all(p.row_bias ? p.row_bias[i + r] : T(0));
@@ -76,7 +77,7 @@ template <class T, int R, int V, bool Partial>
         sums[r][v] = X::add(start, part ? X::load(bias, last) : X::load(bias));
       }
       if (p.accumulate) {
-        const T* old = c + r * p.c_stride + v * X::kWidth;
+        const T* old = c + r * c_stride + v * X::kWidth;
         sums[r][v] = X::add(sums[r][v], part ? X::load(old, last) : X::load(old));
       }
     }
@@ -101,7 +102,7 @@ template <class T, int R, int V, bool Partial>
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
-      T* to = c + r * p.c_stride + v * X::kWidth;
+      T* to = c + r * c_stride + v * X::kWidth;
       if (Partial && v == V - 1) {
         X::store(to, sums[r][v], last);
       } else {

@@ -58,6 +58,9 @@ void pack_weights(const float* weights, std::int64_t input_stride, std::int64_t 
 template <int R, int V>
 void product_tile(const RowProduct& p, const float* x, const float* panel, const float* bias,
                   float* out, int last) {
+  // Copies, which stores of results cannot change.
+  const bool stream = p.stream;
+  const std::int64_t inputs = p.inputs, outputs = p.outputs;
   Raw sums[R][V];
 #pragma GCC unroll 4
   for (int v = 0; v < V; ++v) {
@@ -69,24 +72,24 @@ void product_tile(const RowProduct& p, const float* x, const float* panel, const
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) sums[r][v] = start;
   }
-  const float* next = x + R * p.inputs;
-  for (std::int64_t k = 0; k < p.inputs; ++k, panel += V * kWidth, next += kLine) {
+  const float* next = x + R * inputs;
+  for (std::int64_t k = 0; k < inputs; ++k, panel += V * kWidth, next += kLine) {
     __builtin_prefetch(next);
     Raw weights[V];
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) weights[v] = X::load(panel + v * kWidth);
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
-      const Raw value = X::all(x[r * p.inputs + k]);
+      const Raw value = X::all(x[r * inputs + k]);
 #pragma GCC unroll 4
       for (int v = 0; v < V; ++v) sums[r][v] = X::fma(value, weights[v], sums[r][v]);
     }
   }
 #pragma GCC unroll 12
-  for (int r = 0; r < R; ++r, out += p.outputs) {
+  for (int r = 0; r < R; ++r, out += outputs) {
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
-      if (p.stream) {
+      if (stream) {
         X::stream(out + v * kWidth, sums[r][v]);
       } else if (v < V - 1 || last == kWidth) {
         X::store(out + v * kWidth, sums[r][v]);

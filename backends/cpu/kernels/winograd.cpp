@@ -311,14 +311,20 @@ template <int R, int V, bool DenseRows>
       for (int v = 0; v < V; ++v) sums[r][v] = X::fma(left, right[v], sums[r][v]);
     }
   }
+  const std::int64_t c_stride = p.c_row_stride;  // a copy, which the stores cannot change
+  // Added at the end: that has smaller rounding errors than to start from the old sum.
+  if (p.accumulate) {
+    const float* from = c;
 #pragma GCC unroll 12
-  for (int r = 0; r < R; ++r) {
+    for (int r = 0; r < R; ++r, from += c_stride) {
 #pragma GCC unroll 2
-    for (int v = 0; v < V; ++v) {
-      // Added at the end: that has smaller rounding errors than to start from the old sum.
-      float* to = c + r * p.c_row_stride + v * kWidth;
-      X::store(to, p.accumulate ? X::load(to) + sums[r][v] : sums[r][v]);
+      for (int v = 0; v < V; ++v) sums[r][v] = X::load(from + v * kWidth) + sums[r][v];
     }
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r, c += c_stride) {
+#pragma GCC unroll 2
+    for (int v = 0; v < V; ++v) X::store(c + v * kWidth, sums[r][v]);
   }
 }
 
@@ -330,14 +336,41 @@ void last_rows(const Products& p, int rows, const float* a, const float* b, floa
   product_tile<R, V, DenseRows>(p, a, b, c);
 }
 
+/// Asks for the lines ahead, as many with every tile of a product.
+class Ahead {
+ public:
+  explicit Ahead(const Products& p) : piece_(p.ahead), end_(p.ahead + p.pieces_ahead) {
+    const std::int64_t panels = (p.columns + kPanel - 1) / kPanel;
+    const std::int64_t tiles = p.positions * panels * ((p.rows + kRows - 1) / kRows);
+    at_once_ = (p.lines_ahead + tiles - 1) / tiles;
+  }
+
+  [[gnu::always_inline]] void ask() {
+    for (std::int64_t wanted = at_once_; wanted > 0 && piece_ != end_; --wanted) {
+      __builtin_prefetch(piece_->first + done_ * kLineElements, 0, 2);  // to the second level
+      if (++done_ < piece_->count) continue;
+      ++piece_;
+      done_ = 0;
+    }
+  }
+
+ private:
+  static constexpr std::int64_t kLineElements = 16;
+
+  const Lines *piece_, *end_;
+  std::int64_t done_ = 0, at_once_;
+};
+
 /// All rows of V vectors of columns.
 template <int V, bool DenseRows>
-void product_panel(const Products& p, const float* a, const float* b, float* c) {
+void product_panel(const Products& p, const float* a, const float* b, float* c, Ahead& ahead) {
   std::int64_t i = 0;
   for (; i + kRows <= p.rows; i += kRows) {
+    ahead.ask();
     product_tile<kRows, V, DenseRows>(p, a + i * p.a_row_stride, b, c + i * p.c_row_stride);
   }
   if (i < p.rows) {
+    ahead.ask();
     last_rows<kRows - 1, V, DenseRows>(p, static_cast<int>(p.rows - i), a + i * p.a_row_stride, b,
                                        c + i * p.c_row_stride);
   }
@@ -345,14 +378,15 @@ void product_panel(const Products& p, const float* a, const float* b, float* c) 
 
 template <bool DenseRows>
 void products_of(const Products& p) {
+  Ahead ahead(p);
   for (int first = 0; first < p.positions; first += p.sharing) {
     const float* b = p.b + first / p.sharing * p.b_matrix_stride;
     for (std::int64_t j = 0; j < p.columns; j += kPanel, b += p.b_panel_stride) {
       for (int position = first; position < first + p.sharing; ++position) {
         const float* a = p.a + position * p.a_position_stride;
         float* c = p.c + position * p.c_position_stride + j;
-        p.columns - j > kWidth ? product_panel<kVectors, DenseRows>(p, a, b, c)
-                               : product_panel<1, DenseRows>(p, a, b, c);
+        p.columns - j > kWidth ? product_panel<kVectors, DenseRows>(p, a, b, c, ahead)
+                               : product_panel<1, DenseRows>(p, a, b, c, ahead);
       }
     }
   }

@@ -57,6 +57,12 @@ struct Weights {
   std::int64_t matrix_stride;
 };
 
+/// Cache lines that follow each other.
+struct Lines {
+  const float* first;
+  std::int64_t count;
+};
+
 /// For each position p: c[p][i][j] = (accumulate ? c[p][i][j] : 0) + sum over k of a[p][i][k] *
 /// b[p / sharing][k][j]. Rows of b and c are accessed in whole vectors.
 struct Products {
@@ -69,6 +75,8 @@ struct Products {
   float* c;
   std::int64_t c_position_stride, c_row_stride;
   bool accumulate;
+  const Lines* ahead = nullptr;  ///< what to ask the memory for meanwhile
+  std::int64_t pieces_ahead = 0, lines_ahead = 0;
 };
 
 /// Sums of products [rows][columns], transformed to matrices of weight gradients.

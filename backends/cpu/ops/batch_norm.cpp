@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 
+#include "backends/cpu/loops_of.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/streaming.h"
 #include "base/thread_pool.h"
@@ -22,12 +23,8 @@ namespace facula::cpu {
 namespace {
 
 template <class T>
-const BatchNormLoops<T>& loops() {
-  if constexpr (std::is_same_v<T, float>) {
-    return batch_norm_kernels().f32;
-  } else {
-    return batch_norm_kernels().f64;
-  }
+const auto& loops() {
+  return loops_of<T>(batch_norm_kernels());
 }
 
 template <class T>

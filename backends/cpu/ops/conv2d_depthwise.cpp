@@ -13,6 +13,7 @@
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/streaming.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 
 namespace facula::cpu {
@@ -28,7 +29,7 @@ constexpr std::int64_t kWeightBytes = 16 << 10;
 /// Pixels whose products are summed up in registers.
 constexpr std::int64_t kPatchPixels = 32;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+using base::divide_up;
 
 /// Weights as [rows, columns, channels].
 class PackedWeights {
@@ -159,12 +160,12 @@ class Correlation {
   void run(const float* images, const float* weights, const float* bias,
            const ConvEpilogue& epilogue, float* out) const {
     const std::int64_t lines = images_ * out_height_;
-    const std::int64_t together = ceil_div(
+    const std::int64_t together = divide_up(
         lines, std::clamp<std::int64_t>(work_ / kSliceWork, 1, std::min(lines, kMostSlices)));
     const bool stream = epilogue.empty() && channels_ % kLineElements == 0 &&
                         reinterpret_cast<std::uintptr_t>(out) % kLineBytes == 0 &&
                         worth_streaming(lines * out_width_ * channels_ * kElementBytes);
-    base::parallel_for(ceil_div(lines, together), [&](std::int64_t slice) {
+    base::parallel_for(divide_up(lines, together), [&](std::int64_t slice) {
       const std::int64_t end = std::min((slice + 1) * together, lines);
       for (std::int64_t line = slice * together; line < end;) {
         const std::int64_t n = line / out_height_, y = line % out_height_;
@@ -190,8 +191,8 @@ class Correlation {
 
   std::int64_t channels_of_block(const ConvShape& s) const {
     const std::int64_t most = std::max(kLineElements, kWeightBytes / (s.kh * s.kw * kElementBytes));
-    const std::int64_t blocks = ceil_div(s.c, most);
-    return ceil_div(ceil_div(s.c, blocks), kLineElements) * kLineElements;
+    const std::int64_t blocks = divide_up(s.c, most);
+    return divide_up(divide_up(s.c, blocks), kLineElements) * kLineElements;
   }
 
   /// Lines of an image's results.
@@ -323,8 +324,8 @@ class WeightSums {
         const std::int64_t reach = (block.columns - 1) * s.dilation_w;
         const std::int64_t before = std::max<std::int64_t>(0, -block.first_column);
         const std::int64_t room = std::max<std::int64_t>(0, s.w - reach - block.first_column);
-        block.inner_begin = std::min(ceil_div(before, s.stride_w), p.pixels);
-        block.inner_end = std::clamp(ceil_div(room, s.stride_w), block.inner_begin, p.pixels);
+        block.inner_begin = std::min(divide_up(before, s.stride_w), p.pixels);
+        block.inner_end = std::clamp(divide_up(room, s.stride_w), block.inner_begin, p.pixels);
         block.sums = sums + (i * s.kw + j) * s.c;
         depthwise_kernels().add_products(block);
         block.ahead.lines = 0;
@@ -344,8 +345,8 @@ void run_backward_weight(const KernelArgs& args, const ConvShape& s) {
   const WeightSums sums(s, grad.impl()->typed<float>(), images.impl()->typed<float>());
   const std::int64_t lines = s.n * s.oh, work = s.n * s.multiplications_per_image();
   const std::int64_t together =
-      ceil_div(lines, std::clamp<std::int64_t>(work / kSliceWork, 1, std::min(lines, kMostParts)));
-  const std::int64_t parts = ceil_div(lines, together);
+      divide_up(lines, std::clamp<std::int64_t>(work / kSliceWork, 1, std::min(lines, kMostParts)));
+  const std::int64_t parts = divide_up(lines, together);
   const Scratch<float> partial(parts * sums.numel());
   base::parallel_for(parts, [&](std::int64_t part) {
     sums.run(part * together, std::min((part + 1) * together, lines),

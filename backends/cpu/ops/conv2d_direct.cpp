@@ -14,6 +14,7 @@
 #include "backends/cpu/kernels/direct_conv.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 
 namespace facula::cpu {
@@ -29,7 +30,7 @@ constexpr std::int64_t kChunkWork = 256 << 10;
 /// Elements of a band of the gradient that are used again and again from the first-level cache.
 constexpr std::int64_t kBandElements = 4 << 10;
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+using base::divide_up;
 
 /// Pixels of a line from separate planes, and back.
 void interleave(const float* planes, std::int64_t plane, std::int64_t channels, std::int64_t pixels,
@@ -171,13 +172,13 @@ struct Cut {
       : images(images), count(lines_of_image) {
     bands = std::clamp<std::int64_t>(std::min(kWantedSlices / images, work_of_image / kSliceWork),
                                      1, lines_of_image);
-    lines = ceil_div(lines_of_image, bands);
+    lines = divide_up(lines_of_image, bands);
     together = std::max<std::int64_t>(1, kSliceWork / std::max<std::int64_t>(1, work_of_image));
   }
   /// Calls body(first image, last image, first line, last line).
   template <class Body>
   void run(Body body) const {
-    base::parallel_for(ceil_div(images, together) * bands, [&](std::int64_t slice) {
+    base::parallel_for(divide_up(images, together) * bands, [&](std::int64_t slice) {
       const std::int64_t first = slice / bands * together, line = slice % bands * lines;
       if (line >= count) return;
       body(first, std::min(first + together, images), line, std::min(line + lines, count));
@@ -405,7 +406,7 @@ class WeightSums {
     for (std::int64_t i = 0; i < s.kh; ++i) {
       // The lines y whose input line y * stride + above lies within the image.
       const std::int64_t above = i * s.dilation_h - s.pad_h;
-      const std::int64_t first = std::max(begin, above < 0 ? ceil_div(-above, s.stride_h) : 0);
+      const std::int64_t first = std::max(begin, above < 0 ? divide_up(-above, s.stride_h) : 0);
       const std::int64_t last = above < s.h ? std::min(end, (s.h - 1 - above) / s.stride_h + 1) : 0;
       if (first >= last) continue;
       for (std::int64_t j = 0; j < taps_; ++j) {
@@ -449,7 +450,7 @@ void backward_weight(const KernelArgs& args, const ConvShape& s) {
   const WeightSums sums(s, grad, x);
   const std::int64_t chunks = std::clamp<std::int64_t>(
       s.n * s.multiplications_per_image() / kChunkWork, 1, std::min(s.n, kMostChunks));
-  const std::int64_t images = ceil_div(s.n, chunks), parts = ceil_div(s.n, images);
+  const std::int64_t images = divide_up(s.n, chunks), parts = divide_up(s.n, images);
   const Scratch<float> partial(parts * sums.numel());
   base::parallel_for(parts, [&](std::int64_t part) {
     sums.run(part * images, std::min((part + 1) * images, s.n),

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/loops_of.h"
 #include "backends/cpu/registration.h"
 #include "base/check.h"
 #include "base/thread_pool.h"
@@ -17,12 +18,8 @@ namespace facula::cpu {
 namespace {
 
 template <class T>
-const PoolLoops<T>& loops() {
-  if constexpr (std::is_same_v<T, float>) {
-    return pool_kernels().f32;
-  } else {
-    return pool_kernels().f64;
-  }
+const auto& loops() {
+  return loops_of<T>(pool_kernels());
 }
 
 /// The part of a window along one dimension that lies inside the input.

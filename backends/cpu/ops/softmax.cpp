@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "backends/cpu/loops_of.h"
 #include "backends/cpu/registration.h"
 #include "base/check.h"
 #include "base/thread_pool.h"
@@ -18,12 +19,8 @@ namespace facula::cpu {
 namespace {
 
 template <class T>
-const SoftmaxLoops<T>& loops() {
-  if constexpr (std::is_same_v<T, float>) {
-    return softmax_kernels().f32;
-  } else {
-    return softmax_kernels().f64;
-  }
+const auto& loops() {
+  return loops_of<T>(softmax_kernels());
 }
 
 /// Rows of n elements that one slice takes.

@@ -8,8 +8,10 @@
 #include <facula/ops.h>
 
 #include "backends/cpu/kernels/batch_norm.h"
+#include "backends/cpu/loops_of.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/shape.h"
@@ -21,15 +23,11 @@ namespace {
 constexpr std::int64_t kSliceElements = 8192, kFewestRows = 16;
 
 template <class T>
-const BatchNormLoops<T>& loops() {
-  if constexpr (std::is_same_v<T, float>) {
-    return batch_norm_kernels().f32;
-  } else {
-    return batch_norm_kernels().f64;
-  }
+const auto& loops() {
+  return loops_of<T>(batch_norm_kernels());
 }
 
-std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+using base::divide_up;
 
 /// The problem as a matrix: each row is reduced to one result, or each column.
 struct Matrix {
@@ -61,7 +59,7 @@ class Moments {
   explicit Moments(const Matrix& m)
       : m_(m),
         length_(m.by_columns ? std::max(kFewestRows, kSliceElements / m.results) : kSliceElements),
-        slices_(ceil_div(m.count, length_)),
+        slices_(divide_up(m.count, length_)),
         means_(slices_ * m.results),
         deviations_(slices_ * m.results) {
     m.by_columns ? reduce_columns() : reduce_rows();
@@ -69,7 +67,7 @@ class Moments {
 
   /// Variances and means of all results.
   void join(double correction, T* variance, T* mean) const {
-    base::parallel_for(ceil_div(m_.results, kSliceElements), [&](std::int64_t block) {
+    base::parallel_for(divide_up(m_.results, kSliceElements), [&](std::int64_t block) {
       const std::int64_t first = block * kSliceElements;
       for (std::int64_t i = first; i < std::min(first + kSliceElements, m_.results); ++i) {
         join_one(i, correction, variance + i, mean + i);
@@ -95,7 +93,7 @@ class Moments {
     const T* x = m_.values.impl()->typed<T>();
     const std::int64_t together =
         std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, m_.count));
-    base::parallel_for(ceil_div(m_.results, together) * slices_, [&](std::int64_t job) {
+    base::parallel_for(divide_up(m_.results, together) * slices_, [&](std::int64_t job) {
       const std::int64_t slice = job % slices_, first = job / slices_ * together;
       for (std::int64_t i = first; i < std::min(first + together, m_.results); ++i) {
         const std::int64_t at = slice * m_.results + i;

@@ -55,6 +55,7 @@ constexpr std::int64_t kFewestTiles = 16;
 /// Tiles that go together: many read the weights less often, few are shared out more evenly. What
 /// is better is measured to change about here.
 constexpr std::int64_t kSmallBlock = 16, kLargeBlock = 24, kManyTiles = 1024;
+static_assert(kLargeBlock <= winograd::ReadAhead::kMostTiles);
 
 enum class Blocks { usual, other };
 

@@ -22,6 +22,7 @@ constexpr std::int64_t kOutputs = 128;
 /// stay in the caches.
 constexpr std::int64_t kTilesAtATime = 32, kFewestAtATime = 4;
 static_assert(kChannels <= kMostChannels && kOutputs <= kMostChannels);
+static_assert(2 * kTilesAtATime <= ReadAhead::kMostTiles);
 /// Tiles are cut into shares to make this many slices, each of at least so many tiles, and so that
 /// sums over more tiles do not exceed the errors stated in backends.h.
 constexpr std::int64_t kWantedSlices = 16;
@@ -48,25 +49,27 @@ struct Cut {
 /// share weights are added up as if they were more tiles.
 void add_products(const Filter& filter, const Transformed& dy, std::int64_t outputs,
                   const Transformed& x, std::int64_t channels, std::int64_t tiles,
-                  const Transformed& sums, bool accumulate) {
+                  const Transformed& sums, bool accumulate, const ReadAhead& ahead) {
   const std::int64_t sharing = filter.positions / filter.matrices;
-  winograd_kernels().products({.positions = filter.matrices,
-                               .sharing = 1,
-                               .rows = outputs,
-                               .columns = channels,
-                               .depth = sharing * tiles,
-                               .a = dy.data,
-                               .a_position_stride = sharing * dy.position_stride,
-                               .a_row_stride = 1,
-                               .a_depth_stride = dy.tile_stride,
-                               .b = x.data,
-                               .b_matrix_stride = sharing * x.position_stride,
-                               .b_panel_stride = winograd_kernels().panel,
-                               .b_depth_stride = x.tile_stride,
-                               .c = sums.data,
-                               .c_position_stride = sums.position_stride,
-                               .c_row_stride = sums.tile_stride,
-                               .accumulate = accumulate});
+  Products products = {.positions = filter.matrices,
+                       .sharing = 1,
+                       .rows = outputs,
+                       .columns = channels,
+                       .depth = sharing * tiles,
+                       .a = dy.data,
+                       .a_position_stride = sharing * dy.position_stride,
+                       .a_row_stride = 1,
+                       .a_depth_stride = dy.tile_stride,
+                       .b = x.data,
+                       .b_matrix_stride = sharing * x.position_stride,
+                       .b_panel_stride = winograd_kernels().panel,
+                       .b_depth_stride = x.tile_stride,
+                       .c = sums.data,
+                       .c_position_stride = sums.position_stride,
+                       .c_row_stride = sums.tile_stride,
+                       .accumulate = accumulate};
+  ahead.during(products);
+  winograd_kernels().products(products);
 }
 
 /// Transforms the sums of a block to weight gradients, and puts these where they belong.
@@ -166,8 +169,13 @@ void weight_gradient(const Correlation& s, const float* images, const float* gra
       const Transformed dy = positions_of(filter, output_buffer, dy_memory, tiles);
       filter.input(inputs, {tile, tiles, slice.first_channel, slice.channels}, x);
       filter.gradient(results, {tile, tiles, slice.first_output, slice.outputs}, dy);
+      const std::int64_t next = tile + tiles, more = std::min(step, slice.end_tile - next);
+      ReadAhead ahead;
+      ahead.add(inputs, {next, more, slice.first_channel, slice.channels}, filter.taps_h,
+                filter.taps_w);
+      ahead.add(results, {next, more, slice.first_output, slice.outputs}, 1, 1);
       add_products(filter, dy, slice.outputs, x, slice.channels, tiles, sums,
-                   tile > slice.first_tile);
+                   tile > slice.first_tile, ahead);
     }
     Taps<float> to = taps;
     to.data = result + slice.share * numel;

@@ -2,8 +2,11 @@
 // backends/cpu/kernels/winograd.h.
 #pragma once
 
+#include <array>
+
 #include "backends/cpu/convolution.h"
 #include "backends/cpu/kernels/winograd.h"
+#include "base/divide_up.h"
 
 namespace facula::cpu::winograd {
 
@@ -12,9 +15,7 @@ constexpr std::int64_t kTaps = 3, kAllTaps = kTaps * kTaps;
 /// Matrices of transformed weights, for stride 1 and, in all parts together, for stride 2.
 constexpr std::int64_t kMatrices = 36;
 
-constexpr std::int64_t divide_up(std::int64_t n, std::int64_t parts) {
-  return (n + parts - 1) / parts;
-}
+using base::divide_up;
 constexpr std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
   return divide_up(n, multiple) * multiple;
 }
@@ -133,6 +134,27 @@ void correlate(const Correlation& shape, const float* images, const Taps<const f
 /// of `taps`, whose channels or taps are consecutive.
 void weight_gradient(const Correlation& shape, const float* images, const float* gradient,
                      const Taps<float>& taps);
+
+/// What the next tiles read, for products to ask for: these leave the memory idle, and the pieces
+/// that a tile reads are too short for processors to foresee.
+class ReadAhead {
+ public:
+  /// Adds the last 4x4 pixels of tiles for so many taps; those before share the others. All in all
+  /// at most kMostTiles tiles.
+  void add(const Images<const float>& images, const Part& tiles, std::int64_t taps_h,
+           std::int64_t taps_w);
+  void during(Products& products) const {
+    products.ahead = pieces_.data();
+    products.pieces_ahead = pieces_count_;
+    products.lines_ahead = lines_;
+  }
+
+  static constexpr std::int64_t kMostTiles = 64;
+
+ private:
+  std::array<Lines, kMostTiles * kTile * kTile> pieces_;
+  std::int64_t pieces_count_ = 0, lines_ = 0;
+};
 
 /// Rounds up to an odd number of cache lines. Streams that advance together at such distances lie
 /// in different sets of the caches.

@@ -44,9 +44,11 @@ struct DataLoaderOptions {
   int pin_memory = kAuto;
   /// Instead of data::collate().
   Collate collate = {};
-  /// Applied to every batch.
+  /// Applied to every batch. Of several ranks, each applies it to its share, so that what mixes
+  /// samples, as MixUp does, mixes those of one rank; its random numbers are the same in all.
   BatchTransform batch_transform = {};
-  /// Leave out samples that cannot be read, with a warning, instead of throwing.
+  /// Leave out samples that cannot be read, with a warning, instead of throwing. A failed read of a
+  /// stream is thrown all the same and ends its shard.
   bool skip_errors = false;
   /// Seconds after which waiting for a batch is an error that names the sample; 0: only a warning,
   /// after 30 seconds.
@@ -122,18 +124,23 @@ class FACULA_API DataLoader {
 
   /// Batches in an epoch. Throws ValueError for a stream, which does not know.
   std::int64_t size() const;
-  /// Samples of this rank in an epoch; as above.
+  /// Samples of this rank in epoch 0, and in the others too unless a batch sampler of one's own
+  /// makes a difference; throws as above.
   std::int64_t samples() const;
   const DataLoaderOptions& options() const;
+  /// What it was made with; null for a stream.
+  const DatasetPtr& dataset() const;
 
   /// Begins epoch `number` (0, 1, ... below 2^32). The loader may be gone before the epoch is over.
   Epoch epoch(std::int64_t number) const;
 
   /// Where the epoch begun last stands: its number and how many samples have been delivered, over
-  /// all ranks.
+  /// all ranks; or what was loaded, before an epoch.
   StateDict state_dict() const;
   /// The next epoch() with the saved number yields the batches that were not delivered, whatever
-  /// the number of workers and ranks. Throws ValueError for the state of another data set or seed.
+  /// the number of workers and ranks, and of a map-style set whatever the batch size. Throws
+  /// ValueError for the state of another data set or seed, or of a stream with another batch size
+  /// or number of shards.
   void load_state_dict(const StateDict& state);
 
   /// What kAuto has decided and what it bought, in one line; empty before.

@@ -70,6 +70,11 @@ FACULA_API DatasetPtr subset(DatasetPtr set, std::vector<std::int64_t> indices);
 /// one.
 FACULA_API std::pair<DatasetPtr, DatasetPtr> random_split(const DatasetPtr& set, double fraction,
                                                           std::uint64_t seed);
+/// The same into any number of parts of the given sizes. Throws ValueError unless each is at least
+/// 0 and they add up to the size of the set.
+FACULA_API std::vector<DatasetPtr> random_split(const DatasetPtr& set,
+                                                const std::vector<std::int64_t>& sizes,
+                                                std::uint64_t seed);
 /// Keeps every sample in memory, as it is before transforms, once it has been read: files are read
 /// and decoded once. Images take height * width * channels bytes.
 FACULA_API DatasetPtr cached(DatasetPtr set);
@@ -118,13 +123,22 @@ FACULA_API ImageDatasetPtr from_tensors(const Tensor& images, const Tensor& labe
 struct ImageFolderOptions {
   /// What happens to files that are no JPEG or PNG: left out with a warning, or an IoError.
   bool skip_others = true;
+  /// The classes in the order of their numbers, such as the class names of the training part, where
+  /// not every class may have images; empty: the subfolders. A subfolder of another name is an
+  /// IoError.
+  std::vector<std::string> class_names = {};
+  /// Decode JPEG files at 1/2, 1/4 or 1/8 of their size where that leaves the shorter side so many
+  /// pixels or more: much faster for photos far larger than what the network sees, but not the
+  /// pixels that shrinking gives. 0: never.
+  std::int64_t scaled_decoding_side = 0;
 };
 /// Images in one subfolder per class: FOLDER/CLASS/**.{jpg,jpeg,png,...}. Classes are numbered in
 /// the order of their names, images in the order of their paths. Files are told by their first
 /// bytes, not by their names; names that start with a dot are passed over. Images are RGB (grey and
 /// CMYK ones converted), upright as their EXIF orientation says. A file is read when its sample is
 /// asked for, and decoded when pixels are. Mean and deviation are ImageNet's. Throws IoError for an
-/// unreadable folder, a class without images, or no class at all.
+/// unreadable folder, a class folder without images, or no class at all, and ValueError for a
+/// negative size.
 FACULA_API ImageDatasetPtr image_folder(const std::string& folder,
                                         const ImageFolderOptions& options = {});
 
@@ -146,8 +160,9 @@ FACULA_API void pack(const ImageDataset& set, const std::string& path,
 FACULA_API ImageDatasetPtr packed(const std::string& path);
 
 /// Reads "KIND:PATH", with KIND one of kinds(). Image folders with subfolders train and val or test
-/// have these parts. A packed PATH is one file for training, or a folder with train.fpk and val.fpk
-/// or test.fpk. Throws ValueError for an unknown kind, and IoError where a part is missing.
+/// have these parts, with the classes of train in both. A packed PATH is one file for training, or
+/// a folder with train.fpk and val.fpk or test.fpk. Throws ValueError for an unknown kind, and
+/// IoError where a part is missing.
 FACULA_API ImageDatasetPtr open(const std::string& kind_and_path, Part part = Part::train);
 /// mnist, fashion-mnist, cifar10, cifar100, folder, packed.
 FACULA_API const std::vector<std::string>& kinds();

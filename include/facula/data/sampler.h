@@ -24,7 +24,8 @@ class FACULA_API Sampler {
 /// 0, 1, ... size - 1.
 class FACULA_API SequentialSampler : public Sampler {
  public:
-  explicit SequentialSampler(std::int64_t size) : size_(size) {}
+  /// Throws ValueError for a negative size.
+  explicit SequentialSampler(std::int64_t size);
   std::vector<std::int64_t> order(std::int64_t epoch) const override;
   std::int64_t size() const override { return size_; }
 
@@ -35,7 +36,8 @@ class FACULA_API SequentialSampler : public Sampler {
 /// All samples in a new random order in every epoch.
 class FACULA_API RandomSampler : public Sampler {
  public:
-  RandomSampler(std::int64_t size, std::uint64_t seed) : size_(size), seed_(seed) {}
+  /// Throws ValueError for a negative size.
+  RandomSampler(std::int64_t size, std::uint64_t seed);
   std::vector<std::int64_t> order(std::int64_t epoch) const override;
   std::int64_t size() const override { return size_; }
 
@@ -44,17 +46,18 @@ class FACULA_API RandomSampler : public Sampler {
   std::uint64_t seed_;
 };
 
-/// The given samples in random order.
+/// The given samples in random order; one that is given twice comes twice.
 class FACULA_API SubsetRandomSampler : public Sampler {
  public:
-  SubsetRandomSampler(std::vector<std::int64_t> indices, std::uint64_t seed)
-      : indices_(std::move(indices)), seed_(seed) {}
+  SubsetRandomSampler(std::vector<std::int64_t> indices, std::uint64_t seed);
   std::vector<std::int64_t> order(std::int64_t epoch) const override;
   std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
+  bool repeats() const override { return repeats_; }
 
  private:
   std::vector<std::int64_t> indices_;
   std::uint64_t seed_;
+  bool repeats_;
 };
 
 /// `count` samples, each drawn with a probability proportional to its weight; without replacement,
@@ -83,6 +86,9 @@ struct BatchPlan {
   /// How many samples of the epoch, over all ranks, come before each batch; one entry more for the
   /// end. Left empty, it is `begins`.
   std::vector<std::int64_t> positions = {};
+  /// Of shares: how many samples of the global batch come before those of each batch. Left empty,
+  /// none.
+  std::vector<std::int64_t> offsets = {};
 
   std::int64_t size() const { return static_cast<std::int64_t>(begins.size()) - 1; }
 };
@@ -124,7 +130,7 @@ class FACULA_API LengthBucketSampler : public BatchSampler {
 /// all ranks make the same number of steps.
 class FACULA_API DistributedSampler : public BatchSampler {
  public:
-  /// Throws ValueError unless 0 <= rank < world_size.
+  /// Throws ValueError without batches and unless 0 <= rank < world_size.
   DistributedSampler(std::shared_ptr<const BatchSampler> batches, std::int64_t rank,
                      std::int64_t world_size);
   BatchPlan plan(std::int64_t epoch) const override;

@@ -1,5 +1,7 @@
 // Transforms with the names and meanings of torchvision's. Each is a callable on a sample and
-// changes its first image; options are given as TYPE({.field = value}).
+// changes its first image; options are given as TYPE({.field = value}). Geometry works on pixels,
+// even where it stands after ToTensor: a resized image has whole levels, and what lies beyond the
+// border has the level `fill`, not the number, before Normalize.
 #pragma once
 
 #include <array>
@@ -30,10 +32,11 @@ struct FACULA_API ToTensor {
 };
 
 /// (x - mean) / std per channel; one value serves all channels. After ToTensor it costs nothing
-/// extra.
+/// extra. In a sample without an image it changes the first tensor, float32 [C, H, W].
 class FACULA_API Normalize {
  public:
-  /// Throws ValueError for lists of different lengths and deviations that are not above 0.
+  /// Throws ValueError for lists of different lengths, means that are not finite and deviations
+  /// that are not finite and above 0.
   Normalize(std::vector<double> mean, std::vector<double> std);
   void operator()(Sample& sample, Random& random) const;
 
@@ -154,7 +157,8 @@ class FACULA_API RandomRotation {
   RandomRotationOptions options_;
 };
 
-/// Overwrites a rectangle with a value (after ToTensor, on the numbers).
+/// Overwrites a rectangle with a value (after ToTensor, on the numbers); in a sample without an
+/// image, one of the first tensor, float32 [C, H, W].
 struct RandomErasingOptions {
   double p = 0.5;
   std::array<double, 2> scale = {0.02, 0.33}, ratio = {0.3, 3.3};

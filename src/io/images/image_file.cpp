@@ -145,12 +145,14 @@ void decode_image(std::span<const uint8_t> file, const ImageHeader& header,
 }
 
 std::unique_ptr<RowReader> decode_rows(std::span<const uint8_t> file, const ImageHeader& header,
-                                       const ImageRegion& region, const std::string& name) {
-  const ImageRegion stored = checked_region(header, region, name, 1);
+                                       const ImageRegion& region, const std::string& name,
+                                       const DecodeOptions& options) {
+  const int denominator = options.scale_denominator;
+  const ImageRegion stored = checked_region(header, region, name, denominator);
   if (header.format == ImageFormat::jpeg && header.orientation == 1)
-    return read_jpeg_rows(file, header, stored, 1, name);
+    return read_jpeg_rows(file, header, stored, denominator, name);
   auto rows = std::make_unique<DecodedRows>(region.height, region.width * header.channels);
-  decode_image(file, header, region, rows->pixels(), name);
+  decode_image(file, header, region, rows->pixels(), name, options);
   return rows;
 }
 

@@ -82,6 +82,7 @@ void decode_image(std::span<const uint8_t> file, const ImageHeader& header,
 /// and `name` must outlive the result. Of PNG files and those that have to be turned, everything is
 /// decoded at once.
 std::unique_ptr<RowReader> decode_rows(std::span<const uint8_t> file, const ImageHeader& header,
-                                       const ImageRegion& region, const std::string& name);
+                                       const ImageRegion& region, const std::string& name,
+                                       const DecodeOptions& options = {});
 
 }  // namespace facula::io

@@ -35,11 +35,7 @@ OpDef define_addcmul() {
             s.add({s.normal({3, 4}), s.normal({3, 4}), s.uniform({3, 4}, 0.5, 2), 0.5});
             s.add({s.normal({3, 4}), s.normal({4}), s.uniform({3, 1}, 0.5, 2)});
           },
-      .errors =
-          [](ErrorSamples& e) {
-            e.fails({e.normal({2, 3}), e.normal({4}), e.normal({3})}, "broadcast");
-            e.fails({e.normal({2}), e.normal({2}), Tensor()}, "undefined");
-          },
+      .errors = ternary_errors,
   });
 }
 

@@ -44,11 +44,7 @@ OpDef define_huber_error_backward() {
             s.add({s.normal({3, 4}), s.uniform({3, 4}, 2.5, 5), s.normal({3, 4}), 3.7});
             s.add({s.normal({3, 4}), s.uniform({4}, 2.5, 5), s.normal({}), 3.7});
           },
-      .errors =
-          [](ErrorSamples& e) {
-            e.fails({e.normal({2, 3}), e.normal({4}), e.normal({3})}, "broadcast");
-            e.fails({e.normal({2}), e.normal({2}), Tensor()}, "undefined");
-          },
+      .errors = ternary_errors,
   });
 }
 

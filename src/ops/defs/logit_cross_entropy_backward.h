@@ -31,16 +31,8 @@ OpDef define_logit_cross_entropy_backward() {
           },
       .saves = {input(0), input(1).for_grad_of(2), input(2)},
       .autocast = Autocast::full,
-      .samples =
-          [](Samples& s) {
-            s.add({s.normal({3, 4}), s.uniform({3, 4}, 2.5, 5), s.normal({3, 4})});
-            s.add({s.normal({3, 4}), s.uniform({4}, 2.5, 5), s.normal({})});
-          },
-      .errors =
-          [](ErrorSamples& e) {
-            e.fails({e.normal({2, 3}), e.normal({4}), e.normal({3})}, "broadcast");
-            e.fails({e.normal({2}), e.normal({2}), Tensor()}, "undefined");
-          },
+      .samples = [](Samples& s) { s.ternary(2.5, 5); },
+      .errors = ternary_errors,
   });
 }
 

@@ -42,4 +42,9 @@ void binary_errors(ErrorSamples& errors) {
   errors.fails({errors.normal({2}), Tensor()}, "undefined");
 }
 
+void ternary_errors(ErrorSamples& errors) {
+  errors.fails({errors.normal({2, 3}), errors.normal({4}), errors.normal({3})}, "broadcast");
+  errors.fails({errors.normal({2}), errors.normal({2}), Tensor()}, "undefined");
+}
+
 }  // namespace facula

@@ -87,6 +87,7 @@ void fitting_numbers(Scalar number, std::size_t input, DType dtype, const char* 
 /// Error samples of ops that need nothing beyond the common checks of their kind.
 void unary_errors(ErrorSamples& errors);
 void binary_errors(ErrorSamples& errors);
+void ternary_errors(ErrorSamples& errors);
 
 }  // namespace facula
 

@@ -53,4 +53,9 @@ void Samples::binary(double low, double high) {
   add({uniform({4}, -3, 3), uniform({2, 1, 4}, low, high)});
 }
 
+void Samples::ternary(double low, double high) {
+  add({normal({3, 4}), uniform({3, 4}, low, high), normal({3, 4})});
+  add({normal({3, 4}), uniform({4}, low, high), normal({})});
+}
+
 }  // namespace facula

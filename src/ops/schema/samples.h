@@ -30,6 +30,8 @@ class Samples {
   void unary(double low = -3, double high = 3);
   /// Two inputs, equal and broadcast shapes; the second one's values in [low, high].
   void binary(double low = -3, double high = 3);
+  /// Three inputs, equal and broadcast shapes; the second one's values in [low, high].
+  void ternary(double low = -3, double high = 3);
 
   const std::vector<Sample>& list() const { return samples_; }
 
