@@ -13,6 +13,7 @@
 #include "data/batch_builder.h"
 #include "data/batch_plan.h"
 #include "data/stage_times.h"
+#include "data/staging.h"
 
 namespace facula::data {
 namespace {
@@ -142,6 +143,9 @@ struct BatchJob {
     if (batch && options.batch_transform) {
       Random random(options.seed, epoch, position, Random::Use::batch);
       options.batch_transform(*batch, random);
+    }
+    if (batch) {
+      for (auto& field : batch->fields()) field.tensor = begin_copy(field.tensor, options.device);
     }
     return batch;
   }

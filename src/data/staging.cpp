@@ -18,4 +18,10 @@ Tensor batch_memory(IntList sizes, DType dtype, MemoryFormat format, bool pin) {
   return device ? device->pinned(sizes, dtype, format) : empty(sizes, dtype, format);
 }
 
+Tensor begin_copy(const Tensor& tensor, Device device) {
+  if (device == tensor.device()) return tensor;
+  Staging* backend = staging();
+  return backend ? backend->upload(tensor, device) : tensor.to(device);
+}
+
 }  // namespace facula::data

@@ -41,30 +41,24 @@ Taps<const float> gather(const Taps<const float>& taps, std::int64_t channels, s
   return {buffer, outputs, 1, channels * outputs};
 }
 
-/// Some outputs.
-struct Outputs {
-  std::int64_t first, count;
-};
-
-/// Transformed weights of some outputs, block after block as the slices read them: within a block
-/// of channels and outputs by matrix, panel of outputs, channel.
+/// Transformed weights, block after block as the slices read them: within a block of channels and
+/// outputs by matrix, panel of outputs, channel.
 class TransformedWeights {
  public:
-  TransformedWeights(const Correlation& s, const Taps<const float>& taps, const Outputs& all)
+  TransformedWeights(const Correlation& s, const Taps<const float>& taps)
       : panel_(winograd_kernels().panel),
         channels_(std::min(kChannels, s.channels)),
         outputs_(std::min(kOutputs, s.outputs)),
         channel_blocks_(divide_up(s.channels, channels_)),
         matrix_stride_(odd_lines(channels_ * round_up(outputs_, panel_))),
-        all_(all),
-        numel_(divide_up(all.count, outputs_) * channel_blocks_ * kMatrices * matrix_stride_),
+        numel_(divide_up(s.outputs, outputs_) * channel_blocks_ * kMatrices * matrix_stride_),
         data_(numel_) {
     const std::int64_t panels = divide_up(outputs_, panel_);
-    const std::int64_t blocks = divide_up(all.count, outputs_) * channel_blocks_;
+    const std::int64_t blocks = divide_up(s.outputs, outputs_) * channel_blocks_;
     base::parallel_for(blocks * panels, [&](std::int64_t slice) {
       const std::int64_t panel = slice % panels * panel_;
       const std::int64_t c = slice / panels % channel_blocks_ * channels_;
-      const std::int64_t k = all.first + slice / panels / channel_blocks_ * outputs_;
+      const std::int64_t k = slice / panels / channel_blocks_ * outputs_;
       const std::int64_t channels = std::min(channels_, s.channels - c);
       const std::int64_t outputs = std::min({panel_, outputs_ - panel, s.outputs - k - panel});
       if (outputs <= 0) return;
@@ -102,8 +96,7 @@ class TransformedWeights {
  private:
   float* block(std::int64_t channel, std::int64_t output) const {
     return data_.data() +
-           ((output - all_.first) / outputs_ * channel_blocks_ + channel / channels_) * kMatrices *
-               matrix_stride_;
+           (output / outputs_ * channel_blocks_ + channel / channels_) * kMatrices * matrix_stride_;
   }
 
   /// A panel of outputs.
@@ -122,9 +115,7 @@ class TransformedWeights {
         numel_ > kStreamNumel);
   }
 
-  std::int64_t panel_, channels_, outputs_, channel_blocks_, matrix_stride_;
-  Outputs all_;
-  std::int64_t numel_;
+  std::int64_t panel_, channels_, outputs_, channel_blocks_, matrix_stride_, numel_;
   Scratch<float> data_;
 };
 
@@ -157,11 +148,11 @@ ReadAhead reads_after(const Correlation& s, const float* images, std::int64_t pa
   return ahead;
 }
 
-/// correlate() for some outputs.
-void correlate_to(const Outputs& some, const Correlation& s, const float* images,
-                  const Taps<const float>& taps, const Epilogue& epilogue, float* result,
-                  std::int64_t block_tiles) {
-  const TransformedWeights weights(s, taps, some);
+}  // namespace
+
+void correlate(const Correlation& s, const float* images, const Taps<const float>& taps,
+               const Epilogue& epilogue, float* result, std::int64_t block_tiles) {
+  const TransformedWeights weights(s, taps);
   const std::int64_t numel = s.n * s.oh * s.ow * s.outputs;
   // Pixels that several parts add to had better stay in the caches.
   const bool stream = numel > kStreamNumel && s.outputs % winograd_kernels().vector == 0 &&
@@ -170,7 +161,7 @@ void correlate_to(const Outputs& some, const Correlation& s, const float* images
   const Buffer inside(s.positions(), block_tiles, std::min(kChannels, s.channels));
   const Buffer outside(s.positions(), block_tiles, std::min(kOutputs, s.outputs));
   const std::int64_t tile_blocks = divide_up(s.tiles(), block_tiles);
-  const std::int64_t output_blocks = divide_up(some.count, kOutputs);
+  const std::int64_t output_blocks = divide_up(s.outputs, kOutputs);
   // Slices that run at the same time use the same weights.
   base::parallel_for(tile_blocks * output_blocks, [&](std::int64_t slice) {
     const Scratch<float> memory(inside.numel() + outside.numel());
@@ -178,7 +169,7 @@ void correlate_to(const Outputs& some, const Correlation& s, const float* images
     const Transformed sums = outside.at(memory.data() + inside.numel());
     const std::int64_t first = slice % tile_blocks * block_tiles;
     const std::int64_t count = std::min(block_tiles, s.tiles() - first);
-    const std::int64_t output = some.first + slice / tile_blocks * kOutputs;
+    const std::int64_t output = slice / tile_blocks * kOutputs;
     const std::int64_t outputs = std::min(kOutputs, s.outputs - output);
     for (std::int64_t i = 0; i < s.parts(); ++i) {
       const PartOfCorrelation part = s.part(i);
@@ -200,21 +191,6 @@ void correlate_to(const Outputs& some, const Correlation& s, const float* images
                                   : StoreMode::usual);
     }
   });
-}
-
-}  // namespace
-
-void correlate(const Correlation& s, const float* images, const Taps<const float>& taps,
-               const Epilogue& epilogue, float* result, std::int64_t block_tiles) {
-  // The transformed weights are read again and again: no more of them at a time than stay in the
-  // caches.
-  const std::int64_t blocks =
-      std::max<std::int64_t>(1, kStreamNumel / (s.channels * kOutputs * kMatrices));
-  const std::int64_t together = blocks * kOutputs;
-  for (std::int64_t first = 0; first < s.outputs; first += together) {
-    correlate_to({first, std::min(together, s.outputs - first)}, s, images, taps, epilogue, result,
-                 block_tiles);
-  }
 }
 
 }  // namespace facula::cpu::winograd

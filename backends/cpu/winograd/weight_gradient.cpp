@@ -23,6 +23,9 @@ constexpr std::int64_t kOutputs = 128;
 constexpr std::int64_t kTilesAtATime = 32, kFewestAtATime = 4;
 static_assert(kChannels <= kMostChannels && kOutputs <= kMostChannels);
 static_assert(2 * kTilesAtATime <= ReadAhead::kMostTiles);
+/// Images of so many elements together are still in the caches; asking for them would only take
+/// time.
+constexpr std::int64_t kCachedNumel = 4 << 20;
 /// Tiles are cut into shares to make this many slices, each of at least so many tiles, and so that
 /// sums over more tiles do not exceed the errors stated in backends.h.
 constexpr std::int64_t kWantedSlices = 16;
@@ -146,6 +149,7 @@ void weight_gradient(const Correlation& s, const float* images, const float* gra
                      const Taps<float>& taps) {
   const Cut cut(s);
   const std::int64_t numel = kAllTaps * s.channels * s.outputs;
+  const bool large = s.n * (s.h * s.w * s.channels + s.oh * s.ow * s.outputs) > kCachedNumel;
   const Scratch<float> sums_of_shares(cut.shares > 1 ? cut.shares * numel : 0);
   float* result = cut.shares > 1 ? sums_of_shares.data() : taps.data;
   const std::int64_t channels = std::min(kChannels, s.channels);
@@ -171,9 +175,11 @@ void weight_gradient(const Correlation& s, const float* images, const float* gra
       filter.gradient(results, {tile, tiles, slice.first_output, slice.outputs}, dy);
       const std::int64_t next = tile + tiles, more = std::min(step, slice.end_tile - next);
       ReadAhead ahead;
-      ahead.add(inputs, {next, more, slice.first_channel, slice.channels}, filter.taps_h,
-                filter.taps_w);
-      ahead.add(results, {next, more, slice.first_output, slice.outputs}, 1, 1);
+      if (large) {
+        ahead.add(inputs, {next, more, slice.first_channel, slice.channels}, filter.taps_h,
+                  filter.taps_w);
+        ahead.add(results, {next, more, slice.first_output, slice.outputs}, 1, 1);
+      }
       add_products(filter, dy, slice.outputs, x, slice.channels, tiles, sums,
                    tile > slice.first_tile, ahead);
     }

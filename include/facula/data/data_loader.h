@@ -42,6 +42,9 @@ struct DataLoaderOptions {
   /// Batches in page-locked memory, from which devices copy faster. kAuto: where a device's backend
   /// provides it. Without one it makes no difference.
   int pin_memory = kAuto;
+  /// Where batches are delivered. Whoever makes a batch begins to copy it there at once; from
+  /// page-locked memory, devices copy beside what they compute.
+  Device device = kCPU;
   /// Instead of data::collate().
   Collate collate = {};
   /// Applied to every batch. Of several ranks, each applies it to its share, so that what mixes
