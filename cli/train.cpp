@@ -197,8 +197,7 @@ void check_classes(const data::ImageSetInfo& train, const data::ImageSetInfo& te
   if (train.classes == test.classes && train.class_names == test.class_names) return;
   throw ValueError(
       fmt::format("--data: the training part's {} classes ({}) are not the test part's {} ({}); "
-                  "make both parts "
-                  "of the same set, with its folders train and val",
+                  "make both parts of the same set, with its folders train and val",
                   train.classes, fmt::join(train.class_names, ", "), test.classes,
                   fmt::join(test.class_names, ", ")));
 }
