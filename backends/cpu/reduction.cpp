@@ -18,6 +18,8 @@ namespace {
 /// Elements a slice reduces; a longer reduction is cut into several whose totals are joined in a
 /// tree.
 constexpr std::int64_t kSliceElements = 32768;
+/// One thread is done with so few before another has heard of them and fetched them from its cache.
+constexpr std::int64_t kAloneElements = 65536;
 /// Columns handled together when the kept dimension is the contiguous one.
 constexpr std::int64_t kColumnBlock = kMaxColumns;
 /// Rows a slice of columns may have even if they are long: fewer totals to join.
@@ -145,7 +147,7 @@ class Reducer {
     const std::int64_t parts = groups * cuts;
     const auto bytes = static_cast<std::int64_t>(loops_.accumulator_bytes);
     const Scratch<char> scratch(parts > 1 ? parts * results_ * bytes : 0);
-    base::parallel_for(groups * blocks * cuts, [&](std::int64_t slice) {
+    const auto run_slice = [&](std::int64_t slice) {
       alignas(64) char own[kMostResults * kMostAccumulatorBytes];
       alignas(64) char piece[kMostResults * kMostAccumulatorBytes];
       const std::int64_t cut = slice % cuts, first = slice / cuts % blocks * rows;
@@ -161,7 +163,13 @@ class Reducer {
         if (r != begin) loops_.combine(totals, piece, n);
       }
       if (parts == 1) finish(totals, first, n);
-    });
+    };
+    const std::int64_t slices = groups * blocks * cuts;
+    if (results_ * count_ <= kAloneElements) {
+      for (std::int64_t slice = 0; slice < slices; ++slice) run_slice(slice);
+    } else {
+      base::parallel_for(slices, run_slice);
+    }
     if (parts == 1) return;
     base::parallel_for((results_ + kMostResults - 1) / kMostResults, [&](std::int64_t block) {
       const std::int64_t first = block * kMostResults;

@@ -1,10 +1,15 @@
 // Convolutions and their gradients. bias: 0 or 1; g: groups, as many as channels in depthwise ones.
+// conv2d_fused: affine, relu, and add, a tensor added between the two, or cap, the most that relu
+// lets pass (0: no limit), which bring along what they need.
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include "benchmarks/kernels/problem.h"
 #include "ops/attrs/conv2d.h"
 #include "ops/attrs/conv2d_backward_input.h"
 #include "ops/attrs/conv2d_backward_weight.h"
+#include "ops/attrs/conv2d_fused.h"
 #include "ops/schema/convolution.h"
 
 namespace facula::kernels {
@@ -26,6 +31,12 @@ std::vector<Size> sizes() {
 std::vector<Size> sizes_of_forward() {
   std::vector<Size> all = sizes();
   all.push_back({"bias", 0, 1});
+  return all;
+}
+
+std::vector<Size> sizes_of_fused() {
+  std::vector<Size> all = sizes_of_forward();
+  all.insert(all.end(), {{"affine", 0, 1}, {"add", 0, 1}, {"relu", 0, 1}, {"cap", 0}});
   return all;
 }
 
@@ -88,6 +99,13 @@ Sizes draw(Random& random) {
   return v;
 }
 
+/// Caps are near the largest results, by which errors are measured.
+Sizes draw_fused(Random& random) {
+  Sizes v = draw(random);
+  if (random.one_in(4)) v["cap"] = static_cast<std::int64_t>(2 * std::sqrt(v["c"]) * v["k"]);
+  return v;
+}
+
 struct Windows {
   explicit Windows(const ConvShape& s)
       : stride{s.stride_h, s.stride_w},
@@ -102,6 +120,20 @@ Operands forward(const Problem& p) {
   return {{images(p, s.input_sizes()), empty(s.weight_sizes()),
            p["bias"] ? per_channel(s.oc) : Tensor()},
           attributes(ops::conv2d_attrs{w.stride, w.padding, w.dilation, s.groups})};
+}
+
+Operands fused(const Problem& p) {
+  const ConvShape s = shape_of(p);
+  const Windows w(s);
+  const bool affine = p["affine"] || p["add"], relu = p["relu"] || p["add"] || p["cap"];
+  const auto factors = [&] { return affine ? per_channel(s.oc) : Tensor(); };
+  const std::optional<double> cap =
+      p["cap"] ? std::optional<double>(static_cast<double>(p["cap"])) : std::nullopt;
+  return {
+      {images(p, s.input_sizes()), empty(s.weight_sizes()),
+       p["bias"] ? per_channel(s.oc) : Tensor(), factors(), factors(),
+       p["add"] ? images(p, s.output_sizes()) : Tensor()},
+      attributes(ops::conv2d_fused_attrs{relu, w.stride, w.padding, w.dilation, s.groups, cap})};
 }
 
 Operands backward_input(const Problem& p) {
@@ -129,6 +161,7 @@ double flops(const Problem& p) {
 
 std::vector<Kind> convolutions() {
   return {{"conv2d", sizes_of_forward(), true, draw, forward, flops},
+          {"conv2d_fused", sizes_of_fused(), true, draw_fused, fused, flops},
           {"conv2d_backward_input", sizes(), true, draw, backward_input, flops},
           {"conv2d_backward_weight", sizes(), true, draw, backward_weight, flops}};
 }

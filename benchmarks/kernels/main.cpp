@@ -6,9 +6,9 @@
 //
 // PROBLEM: see problem.h. Of every implementation that takes it, in the order in which the op tries
 // them: the largest error against the double reference, relative to the largest expected value,
-// and, without --check, the median time of runs that take turns and GFLOP/s (of the operations of
-// the plain definition, whatever algorithm is used) with percent of the measured multiply-add peak,
-// or, where memory decides, GB/s of operands and results.
+// and, without --check, the median time of runs that take turns, GFLOP/s (of the operations of the
+// plain definition, whatever algorithm is used) with percent of the measured multiply-add peak, and
+// GB/s (of operands and results, each moved once) with percent of the measured in-place bandwidth.
 //
 // --random compares every implementation of the ops (default: all) with the reference on N random
 // problems that it takes, its bits with those it gives on another number of threads (some of the
@@ -32,6 +32,7 @@
 #include "benchmarks/kernels/problem.h"
 #include "cli/machine_limits.h"
 #include "core/tensor_impl.h"
+#include "runtime/mode.h"
 
 namespace facula::kernels {
 namespace {
@@ -61,6 +62,7 @@ double error_of(const Results& actual, const Results& expected) {
   return worst;
 }
 
+/// The oracle, unless it is composed of other ops, which counts as an implementation too.
 bool is_reference(const Implementation& implementation) {
   return std::strcmp(implementation.name, "reference") == 0;
 }
@@ -71,9 +73,10 @@ Results results_of(const Call& call, const Implementation& implementation) {
   return results;
 }
 
+/// By the last implementation, whose ops, if it is made of such, run their references.
 Results reference_results(const Call& call) {
-  const auto& list = implementations(call.id(), DeviceType::cpu);
-  return results_of(call, *std::find_if(list.begin(), list.end(), is_reference));
+  const runtime::ModeGuard reference(runtime::kReference);
+  return results_of(call, implementations(call.id(), DeviceType::cpu).back());
 }
 
 struct Row {
@@ -101,23 +104,30 @@ void measure(const Call& call, std::vector<Row>& rows, int rounds) {
   }
 }
 
-double measured_peak() {
-  std::vector<int> cpus = machine::usable_cpus();
-  cpus.resize(std::min(cpus.size(), static_cast<std::size_t>(get_num_threads())));
-  return machine::fma_gflops(cpus).median;
-}
+/// What as many threads reach at most as the library uses.
+struct Peaks {
+  double gflops = 0, gb_s = 0;
 
-std::string speed(const Problem& problem, const Call& call, double seconds, double peak) {
-  const std::string time = fmt::format("{:9.3f} ms  ", seconds * 1e3);
-  if (!problem.kind().flops) {
-    return time + fmt::format("{:6.1f} GB/s", static_cast<double>(call.bytes()) / seconds * 1e-9);
+  static Peaks measured() {
+    std::vector<int> cpus = machine::usable_cpus();
+    cpus.resize(std::min(cpus.size(), static_cast<std::size_t>(get_num_threads())));
+    machine::Array array;
+    return {machine::fma_gflops(cpus).median, machine::inplace_gb_s(cpus, array).median};
   }
-  const double gflops = problem.kind().flops(problem) / seconds * 1e-9;
-  return time + fmt::format("{:7.1f} GFLOP/s  {:4.0f} % of peak", gflops, 100 * gflops / peak);
+};
+
+std::string speed(const Problem& problem, const Call& call, double seconds, const Peaks& peaks) {
+  std::string text = fmt::format("{:9.3f} ms", seconds * 1e3);
+  if (problem.kind().flops) {
+    const double gflops = problem.kind().flops(problem) / seconds * 1e-9;
+    text += fmt::format("  {:6.1f} GFLOP/s {:4.0f} %", gflops, 100 * gflops / peaks.gflops);
+  }
+  const double gb_s = static_cast<double>(call.bytes()) / seconds * 1e-9;
+  return text + fmt::format("  {:6.1f} GB/s {:4.0f} %", gb_s, 100 * gb_s / peaks.gb_s);
 }
 
 /// Prints all about one problem; false if a kernel is wrong.
-bool show(const Problem& problem, bool only_check, int rounds, double peak) {
+bool show(const Problem& problem, bool only_check, int rounds, const Peaks& peaks) {
   std::printf("%s\n", problem.str().c_str());
   Call call(problem);
   call.fill();
@@ -140,7 +150,7 @@ bool show(const Problem& problem, bool only_check, int rounds, double peak) {
                 row.error <= kMostError ? "" : "  WRONG");
     right = right && row.error <= kMostError;
     if (!row.seconds.empty()) {
-      std::printf("  %s", speed(problem, call, median(row.seconds), peak).c_str());
+      std::printf("  %s", speed(problem, call, median(row.seconds), peaks).c_str());
     }
     std::printf("\n");
   }
@@ -335,8 +345,12 @@ int run(int argc, char** argv) {
   }
   std::vector<Problem> problems;
   for (const std::string& text : rest) problems.emplace_back(text);
-  const double peak = only_check ? 0 : measured_peak();
-  for (const Problem& problem : problems) right = show(problem, only_check, rounds, peak) && right;
+  const Peaks peaks = only_check ? Peaks() : Peaks::measured();
+  if (!only_check) {
+    std::printf("peaks of %d threads: %.0f GFLOP/s, %.1f GB/s in place\n", get_num_threads(),
+                peaks.gflops, peaks.gb_s);
+  }
+  for (const Problem& problem : problems) right = show(problem, only_check, rounds, peaks) && right;
   return right ? 0 : 1;
 }
 

@@ -5,6 +5,7 @@
 //   conv2d:n128c960h4oc960k3p1g960     a depthwise one
 //   mm:m128n512k784tb1                 [128, 784] times the transpose of [512, 784]
 //   linear_fused:m128n512k784gelu1     a linear layer from 784 to 512 with GELU
+//   conv2d_fused:n128c64h32oc64k3p1add1 relu(conv2d(x) * scale + shift + y)
 //   batch_norm_relu:n128c64h32add1     relu(batch_norm(x) + y)
 //   max_pool2d_with_indices:n128c64h112k3s2p1
 //   cross_entropy_loss:n128c10         of 128 samples and 10 classes

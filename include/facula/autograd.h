@@ -1,6 +1,7 @@
 // Automatic differentiation: modes, gradients, hooks, custom functions, checkpointing, gradcheck.
 #pragma once
 
+#include <any>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -118,10 +119,17 @@ class FACULA_API FunctionContext {
   std::vector<Tensor> saved_tensors() const;
   /// True if the gradient of tensor input `i` is wanted.
   bool needs_input_grad(std::size_t i) const { return needs_.at(i); }
+  /// In forward: these outputs do not require grad, and their gradients reach backward undefined.
+  void mark_non_differentiable(std::vector<Tensor> outputs);
+
+  /// What else backward needs, such as attributes or sizes: a copy of what forward put here.
+  /// Tensors belong to save_for_backward, which watches over them.
+  std::any saved_data;
 
  private:
   friend class CustomNode;
   std::vector<Tensor> saved_;
+  std::vector<Tensor> non_differentiable_;
   std::vector<bool> needs_;
   Node* node_ = nullptr;  ///< in backward
 };
@@ -136,28 +144,32 @@ FACULA_API std::vector<Tensor> apply_function(std::string name, const std::vecto
                                               const FunctionForward& forward,
                                               FunctionBackward backward);
 
-/// A differentiable function of your own; the name, optional, appears in messages. If backward is
-/// made of ops, higher derivatives work too:
+/// A differentiable function of your own; the name, optional, appears in messages. What follows the
+/// tensors in apply() goes to forward. If backward is made of ops, higher derivatives work too:
 ///
-///   struct Square : autograd::Function<Square> {
-///     static constexpr const char* name = "Square";
-///     static std::vector<Tensor> forward(FunctionContext& ctx, const std::vector<Tensor>& in) {
+///   struct ScaledSquare : autograd::Function<ScaledSquare> {
+///     static constexpr const char* name = "ScaledSquare";
+///     static std::vector<Tensor> forward(FunctionContext& ctx, const std::vector<Tensor>& in,
+///                                        double scale) {
 ///       ctx.save_for_backward(in);
-///       return {in[0] * in[0]};
+///       ctx.saved_data = scale;
+///       return {in[0] * in[0] * scale};
 ///     }
 ///     static std::vector<Tensor> backward(FunctionContext& ctx, const std::vector<Tensor>& grad) {
-///       return {grad[0] * ctx.saved_tensors()[0] * 2};
+///       return {grad[0] * ctx.saved_tensors()[0] * (2 * std::any_cast<double>(ctx.saved_data))};
 ///     }
 ///   };
-///   Tensor y = Square::apply({x})[0];
+///   Tensor y = ScaledSquare::apply({x}, 0.5)[0];
 template <class Derived>
 struct Function {
-  static std::vector<Tensor> apply(const std::vector<Tensor>& inputs) {
+  template <class... Arguments>
+  static std::vector<Tensor> apply(const std::vector<Tensor>& inputs,
+                                   const Arguments&... arguments) {
     std::string name = "Function";
     if constexpr (requires { std::string(Derived::name); }) name = Derived::name;
     return apply_function(
         std::move(name), inputs,
-        [&](FunctionContext& context) { return Derived::forward(context, inputs); },
+        [&](FunctionContext& context) { return Derived::forward(context, inputs, arguments...); },
         [](FunctionContext& context, const std::vector<Tensor>& gradients) {
           return Derived::backward(context, gradients);
         });

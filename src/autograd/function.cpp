@@ -1,5 +1,7 @@
 #include <facula/autograd.h>
 
+#include <algorithm>
+
 #include "autograd/anomaly.h"
 #include "autograd/engine.h"
 #include "autograd/saved.h"
@@ -24,6 +26,8 @@ class CustomNode {
   static void set_needs(FunctionContext& context, std::vector<bool> needs) {
     context.needs_ = std::move(needs);
   }
+  static std::vector<bool> differentiable(const FunctionContext& context,
+                                          const std::vector<Tensor>& outputs);
 
  private:
   /// How a slot is filled: from an output (its index), otherwise, or not at all.
@@ -37,9 +41,21 @@ class CustomNode {
   std::string name_;
   NodeKind kind_;
   FunctionBackward backward_;
+  std::any saved_data_;
   std::vector<int> sources_;
 };
 static_assert(alignof(CustomNode) <= alignof(std::max_align_t));
+
+std::vector<bool> CustomNode::differentiable(const FunctionContext& context,
+                                             const std::vector<Tensor>& outputs) {
+  std::vector<bool> result;
+  for (const Tensor& output : outputs) {
+    const auto is_output = [&](const Tensor& tensor) { return tensor.is_same(output); };
+    result.push_back(output.is_floating_point() &&
+                     std::ranges::none_of(context.non_differentiable_, is_output));
+  }
+  return result;
+}
 
 void CustomNode::fill(Node& node, const FunctionContext& context,
                       const std::vector<Tensor>& outputs) {
@@ -63,6 +79,7 @@ Node* CustomNode::record(std::string name, FunctionBackward backward, FunctionCo
   auto* payload = new (node->attrs()) CustomNode(std::move(name), std::move(backward));
   node->kind = &payload->kind_;
   try {
+    payload->saved_data_ = std::move(context.saved_data);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       if (!inputs[i].defined()) continue;
       node->shape_slots()[i].tensor = shape_only(*inputs[i].impl()).leak();
@@ -98,6 +115,7 @@ void CustomNode::apply(Node& node, Tensor* output_gradients, Tensor* input_gradi
   const CustomNode& self = of(node);
   FunctionContext context;
   context.node_ = &node;
+  context.saved_data = self.saved_data_;
   for (int i = 0; i < node.inputs; ++i) {
     const Node* next = node.edges()[i].node;
     context.needs_.push_back(next && wanted_in_sweep(*next));
@@ -125,6 +143,12 @@ void FunctionContext::save_for_backward(std::vector<Tensor> tensors) {
   saved_ = std::move(tensors);
 }
 
+void FunctionContext::mark_non_differentiable(std::vector<Tensor> outputs) {
+  check<AutogradError>(node_ == nullptr,
+                       "mark_non_differentiable: called in backward; call it in forward");
+  non_differentiable_ = std::move(outputs);
+}
+
 std::vector<Tensor> FunctionContext::saved_tensors() const {
   return node_ ? CustomNode::saved(*node_) : saved_;
 }
@@ -145,9 +169,12 @@ std::vector<Tensor> apply_function(std::string name, const std::vector<Tensor>& 
     outputs = forward(context);
   }
   if (!recording) return outputs;
-  // An output that exists outside, an input for example, keeps its own history.
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     check<AutogradError>(outputs[i].defined(), "{}: output {} is undefined", name, i);
+  }
+  const std::vector<bool> differentiable = CustomNode::differentiable(context, outputs);
+  // An output that exists outside, an input for example, keeps its own history.
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
     bool fresh = outputs[i].impl()->node == nullptr;
     for (std::size_t k = 0; k < i; ++k) fresh &= !outputs[i].is_same(outputs[k]);
     for (const Tensor& input : inputs) fresh &= !outputs[i].is_same(input);
@@ -155,7 +182,7 @@ std::vector<Tensor> apply_function(std::string name, const std::vector<Tensor>& 
   }
   Node* node = CustomNode::record(std::move(name), std::move(backward), context, inputs, outputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    if (outputs[i].is_floating_point()) set_history(outputs[i], node, i);
+    if (differentiable[i]) set_history(outputs[i], node, i);
   }
   if (runtime::tl_mode & runtime::kAnomaly) remember_origin(*node);
   release(node);

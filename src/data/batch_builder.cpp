@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <thread>
 
 #include "base/check.h"
 #include "data/staging.h"
@@ -68,8 +69,13 @@ void BatchBuilder::lay_out(const Sample& first) {
 }
 
 void BatchBuilder::place(std::int64_t i, const Sample& sample) {
-  if (!laid_out_.load(std::memory_order_acquire)) {
-    const std::lock_guard lock(mutex_);
+  while (!laid_out_.load(std::memory_order_acquire)) {
+    // Laying out takes a microsecond: whoever slept meanwhile would wake up much later.
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock) {
+      std::this_thread::yield();
+      continue;
+    }
     if (!laid_out_.load(std::memory_order_relaxed)) lay_out(sample);
     laid_out_.store(true, std::memory_order_release);
   }

@@ -2,95 +2,137 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numbers>
 
 namespace facula::data {
 namespace {
 
-struct Point {
-  double x, y;
+/// So that right angles are exact, and the others those of Pillow.
+double with_15_digits(double x) { return static_cast<double>(std::round(x * 1e15L)) / 1e15; }
+
+/// Between two neighbours, t of the way.
+struct Linear {
+  static constexpr int kTaps = 2;
+  static double at(const double* v, double t) { return v[0] + (v[1] - v[0]) * t; }
 };
 
-/// Where the pixel that is to be seen at a point comes from. Pixel (x, y) covers the square from
-/// there to (x + 1, y + 1).
-struct Turn {
-  double cosine, sine;
-  Point shift;
-
-  Turn(std::int64_t height, std::int64_t width, double degrees) {
-    const double angle = -degrees * (std::numbers::pi / 180);
-    // Right angles are to be exact.
-    cosine = std::round(std::cos(angle) * 1e15) / 1e15;
-    sine = std::round(std::sin(angle) * 1e15) / 1e15;
-    const double x = static_cast<double>(width) / 2, y = static_cast<double>(height) / 2;
-    shift = {x - cosine * x - sine * y, y + sine * x - cosine * y};
-  }
-
-  Point operator()(double x, double y) const {
-    return {cosine * x + sine * y + shift.x, cosine * y - sine * x + shift.y};
+/// Between the inner two of four neighbours: cubic convolution with a = -1, where resizing has
+/// -0.5.
+struct Cubic {
+  static constexpr int kTaps = 4;
+  static double at(const double* v, double t) {
+    const double first = v[2] - v[0], second = 2 * (v[0] - v[1]) + v[2] - v[3];
+    const double third = v[1] - v[0] + v[3] - v[2];
+    return v[1] + t * (first + t * (second + t * third));
   }
 };
+
+}  // namespace
+
+Rotation::Rotation(std::int64_t height, std::int64_t width, double degrees, const Options& options)
+    : options_(options),
+      source_height_(height),
+      source_width_(width),
+      height_(height),
+      width_(width) {
+  const double angle = -std::fmod(degrees, 360) * (std::numbers::pi / 180);
+  cosine_ = with_15_digits(std::cos(angle));
+  sine_ = with_15_digits(std::sin(angle));
+  const double x = options.center ? (*options.center)[0] : static_cast<double>(width) / 2;
+  const double y = options.center ? (*options.center)[1] : static_cast<double>(height) / 2;
+  shift_ = {x - cosine_ * x - sine_ * y, y + sine_ * x - cosine_ * y};
+  if (options.expand) expand();
+}
+
+/// Makes room for all corners. The middle of the result shows what the middle of the old frame did.
+void Rotation::expand() {
+  const auto width = static_cast<double>(source_width_);
+  const auto height = static_cast<double>(source_height_);
+  if (!options_.center && cosine_ == 0) {
+    // Corners between pixels would make room for one more.
+    std::swap(height_, width_);
+  } else {
+    const Point corners[] = {origin(0, 0), origin(width, 0), origin(width, height),
+                             origin(0, height)};
+    const auto [left, right] = std::ranges::minmax(corners, {}, &Point::x);
+    const auto [top, bottom] = std::ranges::minmax(corners, {}, &Point::y);
+    width_ = static_cast<std::int64_t>(std::ceil(right.x) - std::floor(left.x));
+    height_ = static_cast<std::int64_t>(std::ceil(bottom.y) - std::floor(top.y));
+  }
+  shift_ = origin((width - static_cast<double>(width_)) / 2,
+                  (height - static_cast<double>(height_)) / 2);
+}
 
 template <int channels>
-void turn_nearest(const Turn& turn, const std::uint8_t* source, std::int64_t height,
-                  std::int64_t width, std::uint8_t* destination) {
+void Rotation::run_nearest(const std::uint8_t* source, std::uint8_t* destination) const {
   // Fixed point numbers with 16 bits after the point, as Pillow steps along the rows.
   const auto fixed = [](double v) {
     return static_cast<std::int64_t>(std::floor(v * 65536 + 0.5));
   };
-  const std::int64_t cosine = fixed(turn.cosine), sine = fixed(turn.sine),
-                     minus = fixed(-turn.sine);
-  const Point corner = turn(0.5, 0.5);
+  const std::int64_t cosine = fixed(cosine_), sine = fixed(sine_), minus = fixed(-sine_);
+  const Point corner = origin(0.5, 0.5);
   const std::int64_t left = fixed(corner.x), top = fixed(corner.y);
-  for (std::int64_t y = 0; y < height; ++y) {
-    for (std::int64_t x = 0; x < width; ++x, destination += channels) {
+  for (std::int64_t y = 0; y < height_; ++y) {
+    for (std::int64_t x = 0; x < width_; ++x, destination += channels) {
       const std::int64_t from_x = (left + y * sine + x * cosine) >> 16;
       const std::int64_t from_y = (top + y * cosine + x * minus) >> 16;
-      if (from_x < 0 || from_x >= width || from_y < 0 || from_y >= height) continue;
-      const std::uint8_t* pixel = source + (from_y * width + from_x) * channels;
-      for (int c = 0; c < channels; ++c) destination[c] = pixel[c];
+      const bool inside =
+          from_x >= 0 && from_x < source_width_ && from_y >= 0 && from_y < source_height_;
+      const std::uint8_t* pixel = inside ? source + (from_y * source_width_ + from_x) * channels
+                                         : options_.fill.levels.data();
+      std::copy_n(pixel, channels, destination);
     }
   }
 }
 
-template <int channels>
-void turn_bilinear(const Turn& turn, const std::uint8_t* source, std::int64_t height,
-                   std::int64_t width, std::uint8_t* destination) {
-  const auto w = static_cast<double>(width), h = static_cast<double>(height);
-  for (std::int64_t y = 0; y < height; ++y) {
-    for (std::int64_t x = 0; x < width; ++x, destination += channels) {
-      const Point p = turn(static_cast<double>(x) + 0.5, static_cast<double>(y) + 0.5);
-      if (!(p.x >= 0 && p.x < w && p.y >= 0 && p.y < h)) continue;
-      // Between the middles of four pixels; at the border, between a pixel and itself.
-      const auto x0 = static_cast<std::int64_t>(p.x + 0.5) - 1;
-      const auto y0 = static_cast<std::int64_t>(p.y + 0.5) - 1;
-      const double right_share = p.x - 0.5 - static_cast<double>(x0);
-      const double lower_share = p.y - 0.5 - static_cast<double>(y0);
-      const std::int64_t west = std::max<std::int64_t>(x0, 0) * channels;
-      const std::int64_t east = std::min(x0 + 1, width - 1) * channels;
-      const std::uint8_t* upper = source + std::max<std::int64_t>(y0, 0) * width * channels;
-      const std::uint8_t* lower = source + std::min(y0 + 1, height - 1) * width * channels;
+template <int channels, class Curve>
+void Rotation::run_smooth(const std::uint8_t* source, std::uint8_t* destination) const {
+  constexpr int kTaps = Curve::kTaps;
+  const auto right = static_cast<double>(source_width_),
+             bottom = static_cast<double>(source_height_);
+  for (std::int64_t y = 0; y < height_; ++y) {
+    for (std::int64_t x = 0; x < width_; ++x, destination += channels) {
+      const Point p = origin(static_cast<double>(x) + 0.5, static_cast<double>(y) + 0.5);
+      if (!(p.x >= 0 && p.x < right && p.y >= 0 && p.y < bottom)) {
+        std::copy_n(options_.fill.levels.data(), channels, destination);
+        continue;
+      }
+      // Between the middles of pixels; beyond the border, those at the border once more.
+      const double column = std::floor(p.x - 0.5), row = std::floor(p.y - 0.5);
+      const std::uint8_t* rows[kTaps];
+      std::int64_t columns[kTaps];
+      for (int i = 0; i < kTaps; ++i) {
+        const std::int64_t step = i + 1 - kTaps / 2;
+        rows[i] = source + std::clamp<std::int64_t>(static_cast<std::int64_t>(row) + step, 0,
+                                                    source_height_ - 1) *
+                               source_width_ * channels;
+        columns[i] = std::clamp<std::int64_t>(static_cast<std::int64_t>(column) + step, 0,
+                                              source_width_ - 1) *
+                     channels;
+      }
       for (int c = 0; c < channels; ++c) {
-        const double above = upper[west + c] + (upper[east + c] - upper[west + c]) * right_share;
-        const double below = lower[west + c] + (lower[east + c] - lower[west + c]) * right_share;
-        destination[c] = static_cast<std::uint8_t>(above + (below - above) * lower_share);
+        double line[kTaps], values[kTaps];
+        for (int j = 0; j < kTaps; ++j) {
+          for (int i = 0; i < kTaps; ++i) line[i] = rows[j][columns[i] + c];
+          values[j] = Curve::at(line, p.x - 0.5 - column);
+        }
+        destination[c] =
+            static_cast<std::uint8_t>(std::clamp(Curve::at(values, p.y - 0.5 - row), 0.0, 255.0));
       }
     }
   }
 }
 
-}  // namespace
-
-void rotate(const std::uint8_t* source, std::int64_t height, std::int64_t width,
-            std::int64_t channels, double degrees, Interpolation interpolation, std::uint8_t fill,
-            std::uint8_t* destination) {
-  std::memset(destination, fill, static_cast<std::size_t>(height * width * channels));
-  const Turn turn(height, width, degrees);
-  const bool smooth = interpolation != Interpolation::nearest;
-  const auto run = channels == 3 ? (smooth ? turn_bilinear<3> : turn_nearest<3>)
-                                 : (smooth ? turn_bilinear<1> : turn_nearest<1>);
-  run(turn, source, height, width, destination);
+void Rotation::run(const std::uint8_t* source, std::int64_t channels,
+                   std::uint8_t* destination) const {
+  const auto run = [&]<int count>() {
+    switch (options_.interpolation) {
+      case Interpolation::nearest: return run_nearest<count>(source, destination);
+      case Interpolation::bilinear: return run_smooth<count, Linear>(source, destination);
+      case Interpolation::bicubic: return run_smooth<count, Cubic>(source, destination);
+    }
+  };
+  channels == 3 ? run.template operator()<3>() : run.template operator()<1>();
 }
 
 }  // namespace facula::data

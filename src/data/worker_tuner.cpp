@@ -8,7 +8,13 @@
 namespace facula::data {
 namespace {
 
-constexpr int kProbes = 3;           // batches made by the caller alone
+// Batches made by the caller alone, at least, and seconds: the first ones may find cold caches.
+constexpr int kProbes = 3;
+constexpr double kProbeSeconds = 0.0005;
+// What a batch costs that another thread hands over: waking whoever waits, and reading what lies in
+// that thread's cache. Nothing beside batches that take milliseconds, and as much as making one
+// that takes ten microseconds.
+constexpr double kHandover = 10e-6;
 constexpr double kPlausible = 1.25;  // predictions up to this much above the best are measured
 // How long threads keep to a CPU, and what is in whose cache, takes tens of milliseconds to settle
 // after a change: the rounds that decide are the longer ones.
@@ -45,6 +51,7 @@ void WorkerTuner::begin_probe() {
   phase_ = Phase::probe;
   setting_ = {};
   probes_ = 0;
+  probe_seconds_ = 0;
 }
 
 double WorkerTuner::predict(const WorkerSetting& setting) const {
@@ -53,7 +60,7 @@ double WorkerTuner::predict(const WorkerSetting& setting) const {
   // Background threads are never faster than the use, than their own work, nor than all the work
   // on all CPUs.
   const double work = making_cpu_ + use_cpu_;
-  return std::max({use_, making_ / setting.workers, work / limits_.cpus});
+  return kHandover + std::max({use_, making_ / setting.workers, work / limits_.cpus});
 }
 
 bool WorkerTuner::add(const Timing& timing) {
@@ -72,7 +79,8 @@ bool WorkerTuner::add(const Timing& timing) {
   }
   use_cpu_ = first || use < use_ ? timing.use_cpu : use_cpu_;
   use_ = first ? use : std::min(use_, use);
-  if (++probes_ < kProbes) return false;
+  probe_seconds_ += timing.period;
+  if (++probes_ < kProbes || probe_seconds_ < kProbeSeconds) return false;
   begin_compare();
   return setting_ != WorkerSetting{};
 }

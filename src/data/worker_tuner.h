@@ -84,6 +84,7 @@ class WorkerTuner {
   WorkerSetting setting_;
   // The least of each that probing saw.
   int probes_ = 0;
+  double probe_seconds_ = 0;
   double making_ = 0, making_cpu_ = 0, use_ = 0, use_cpu_ = 0;
 
   std::vector<Candidate> candidates_;

@@ -34,6 +34,28 @@ struct Exp : Function<Exp> {
   }
 };
 
+/// x^n and the positions of its positive elements.
+struct Power : Function<Power> {
+  static constexpr const char* name = "Power";
+  static std::vector<Tensor> forward(FunctionContext& context, const std::vector<Tensor>& in,
+                                     double exponent, const std::string& label) {
+    EXPECT_EQ(label, "cube");
+    context.save_for_backward(in);
+    context.saved_data = exponent;
+    std::vector<Tensor> outputs = {in[0].pow(exponent), in[0].sign()};
+    context.mark_non_differentiable({outputs[1]});
+    return outputs;
+  }
+  static std::vector<Tensor> backward(FunctionContext& context, const std::vector<Tensor>& grad) {
+    EXPECT_FALSE(grad[1].defined());
+    EXPECT_ERROR(AutogradError, "mark_non_differentiable: called in backward",
+                 context.mark_non_differentiable({}));
+    const double exponent = std::any_cast<double>(context.saved_data);
+    context.saved_data.reset();
+    return {grad[0] * context.saved_tensors()[0].pow(exponent - 1) * exponent};
+  }
+};
+
 TEST(Function, ForwardAndBackward) {
   const Tensor x = leaf({2, 3});
   const Tensor y = Square::apply({x})[0];
@@ -43,6 +65,21 @@ TEST(Function, ForwardAndBackward) {
   expect_values(x.grad(), {4, 6});
   EXPECT_ERROR(AutogradError, "backward through Square: its saved tensors were freed",
                y.sum().backward());
+}
+
+TEST(Function, TakesArgumentsAndMarksOutputs) {
+  const Tensor x = leaf({2, -3});
+  const auto outputs = Power::apply({x}, 3.0, "cube");
+  expect_values(outputs[0], {8, -27});
+  EXPECT_TRUE(outputs[0].requires_grad());
+  EXPECT_FALSE(outputs[1].requires_grad());
+  EXPECT_TRUE(outputs[1].is_leaf());
+  // Every backward finds what forward left, whatever the one before did to its copy.
+  for (int i = 0; i < 2; ++i) {
+    x.set_grad(Tensor());
+    autograd::backward({outputs[0].sum()}, {}, true);
+    expect_values(x.grad(), {12, 27});
+  }
 }
 
 TEST(Function, HigherDerivatives) {

@@ -40,7 +40,7 @@ std::map<std::int64_t, int> expected(const Case& c, const Correlation& s, std::i
     for (std::int64_t y = std::max<std::int64_t>(2 - c.padding, 0); y < c.h; ++y) {
       for (std::int64_t x = std::max<std::int64_t>(2 - c.padding, 0); x < c.w; ++x) {
         // Only tiles of the output read.
-        if (y > 4 * s.tile_rows() + 1 - c.padding || x > 4 * s.tile_columns() + 1 - c.padding)
+        if (y > round_up(s.oh, 4) + 1 - c.padding || x > round_up(s.ow, 4) + 1 - c.padding)
           continue;
         const std::int64_t pixel = ((n * c.h + y) * c.w + x) * c.channels + first;
         for (std::int64_t k = 0; k < c.some_channels; k += kLineElements) {
@@ -52,6 +52,9 @@ std::map<std::int64_t, int> expected(const Case& c, const Correlation& s, std::i
   return lines;
 }
 
+// Enough images that some end in smaller tiles.
+constexpr std::int64_t kImages = 6;
+
 TEST(ReadAhead, AsksForEveryNewPixelOnce) {
   const Case cases[] = {{8, 8, 1, 64, 64},   {9, 7, 1, 32, 16}, {5, 12, 0, 16, 16},
                         {10, 10, 2, 48, 32}, {4, 4, 1, 16, 16}, {3, 6, 2, 32, 32}};
@@ -59,14 +62,16 @@ TEST(ReadAhead, AsksForEveryNewPixelOnce) {
     SCOPED_TRACE(testing::Message() << c.h << 'x' << c.w << " padding " << c.padding << ", "
                                     << c.some_channels << " of " << c.channels << " channels");
     const std::int64_t oh = c.h + 2 * c.padding - 2, ow = c.w + 2 * c.padding - 2;
-    const Correlation s{2, c.h, c.w, c.channels, oh, ow, 16, c.padding, c.padding, 1, false};
-    const std::vector<float> images(static_cast<std::size_t>(2 * c.h * c.w * c.channels));
+    const Correlation s{kImages, c.h, c.w, c.channels, oh, ow, 16, c.padding, c.padding, 1, false};
+    const std::vector<float> images(static_cast<std::size_t>(kImages * c.h * c.w * c.channels));
     const std::int64_t first = c.channels - c.some_channels;
-    const PartOfCorrelation part = s.part(0);
     ReadAhead ahead;
     ASSERT_LE(s.tiles(), ReadAhead::kMostTiles);
-    ahead.add(s.inputs(part, images.data()), {0, s.tiles(), first, c.some_channels},
-              part.filter.taps_h, part.filter.taps_w);
+    for (std::int64_t region = 0; region < Correlation::kRegions; ++region) {
+      const PartOfCorrelation part = s.part(0, region);
+      ahead.add(s.inputs(part, images.data()), {0, s.tiles(region), first, c.some_channels},
+                part.filter.taps_h, part.filter.taps_w);
+    }
     EXPECT_EQ(lines_of(ahead, images.data()), expected(c, s, first));
   }
 }

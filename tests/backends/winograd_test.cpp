@@ -9,6 +9,7 @@
 // 0.3e-6 to 0.5e-6 against 0.2e-6 to 1.1e-6.
 #include <facula/backends.h>
 
+#include "base/divide_up.h"
 #include "ops/attrs/conv2d.h"
 #include "ops/schema/convolution.h"
 #include "runtime/op_registry.h"
@@ -97,6 +98,21 @@ TEST(Winograd, RandomProblemsAgreeWithTheReference) {
   }
 }
 
+// Whole tiles and smaller ones in all combinations.
+TEST(Winograd, ImagesOfAllSizesAgreeWithTheReference) {
+  Source source(23);
+  for (int i = 0; i < problems(18 * 18); ++i) {
+    const std::int64_t h = i % 18 + 1, w = (i * 7 + i / 18) % 18 + 1;  // each pair once
+    const Problem p = {base::divide_up(24, base::divide_up(h, 4) * base::divide_up(w, 4)), 17, 20,
+                       h, w};
+    check_problem(source, p, kChannelsLast);
+    if (h > 4 && w > 4) {
+      EXPECT_EQ(uses_winograd(p, Operands(source, p, kChannelsLast)), std::vector<bool>(3, true))
+          << p.str();
+    }
+  }
+}
+
 // Odd and even sizes, so that rows and columns that no window reaches occur.
 TEST(Winograd, RandomProblemsOfStride2AgreeWithTheReference) {
   Source source(19);
@@ -114,8 +130,9 @@ TEST(Winograd, RandomProblemsOfStride2AgreeWithTheReference) {
 
 // More than one block of tiles, of channels and of outputs, with and without remainders.
 const Problem kBlocks[] = {
-    {4, 17, 300, 8, 9, {0, 0}}, {16, 130, 150, 4, 4},        {20, 64, 64, 8, 8},  {9, 96, 40, 7, 6},
-    {17, 520, 240, 4, 4},       {1, 32, 48, 40, 37, {0, 2}}, {16, 272, 16, 3, 4},
+    {4, 17, 300, 8, 9, {0, 0}}, {16, 130, 150, 4, 4}, {20, 64, 64, 8, 8},
+    {9, 96, 40, 7, 6},          {17, 520, 240, 4, 4}, {1, 32, 48, 40, 37, {0, 2}},
+    {16, 272, 16, 3, 4},        {40, 32, 48, 14, 11}, {18, 130, 150, 7, 10},
 };
 const Problem kBlocksOfStride2[] = {
     {25, 130, 150, 8, 8, {1, 1}, 2},
@@ -170,8 +187,8 @@ TEST(Winograd, WeightsInAnyLayout) {
 // Results beyond the caches are stored in another way.
 TEST(Winograd, LargeResultsAgreeWithDirectSummation) {
   Source source(13);
-  for (std::int64_t channels : {64, 60}) {
-    const Problem p = {72, 32, channels, 32, 32};
+  for (const auto& [channels, side] : {std::pair{64, 32}, {60, 32}, {64, 31}}) {
+    const Problem p = {72, 32, channels, side, side};
     const Tensor x = source.values({1, p.c, p.h, p.w}).expand(p.input()).contiguous(kChannelsLast);
     const Tensor weight = source.values({p.oc, p.c, 3, 3});
     const auto result = [&](const Tensor& of) { return conv2d(of, weight, {}, {1, 1}, p.padding); };
@@ -219,8 +236,8 @@ TEST(Winograd, ErrorsStayBelowTheStatedBound) {
   constexpr std::int64_t kChannels[] = {32, 160, 700};
   for (std::int64_t stride : {1, 2}) {
     for (std::int64_t channels : problems(kChannels)) {
-      const Problem p = {4, channels, 32, 16, 16, {1, 1}, stride};
-      const Problem wide = {4, 32, channels, 16, 16, {1, 1}, stride};
+      const Problem p = {4, channels, 32, 15, 14, {1, 1}, stride};
+      const Problem wide = {4, 32, channels, 15, 14, {1, 1}, stride};
       const auto x = numbers(source, p.input()), w = numbers(source, {p.oc, p.c, 3, 3});
       const auto grad = numbers(source, wide.output());
       const auto v = numbers(source, {wide.oc, wide.c, 3, 3});
@@ -307,7 +324,7 @@ TEST(Winograd, LeavesOtherProblemsToOthers) {
             std::vector<bool>(3, false));
   for (const Problem& small :
        {Problem{20, 3, 64, 8, 8}, Problem{20, 64, 8, 8, 8}, Problem{2, 64, 64, 4, 4},
-        Problem{40, 32, 32, 2, 2}, Problem{40, 32, 32, 5, 5}, Problem{20, 64, 24, 8, 8, {1, 1}, 2},
+        Problem{40, 32, 32, 2, 2}, Problem{40, 32, 32, 2, 9}, Problem{20, 64, 24, 8, 8, {1, 1}, 2},
         Problem{4, 64, 64, 8, 8, {1, 1}, 2}, Problem{40, 64, 64, 10, 10, {1, 1}, 2}}) {
     const Operands operands(source, small, kChannelsLast);
     EXPECT_EQ(uses_winograd(small, operands), std::vector<bool>(3, false)) << small.str();

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include <facula/data/transforms.h>
@@ -73,13 +75,23 @@ TEST(Color, GreyImagesHaveNoColour) {
   EXPECT_EQ(changed, pixels);
 }
 
-TEST(Rotate, RightAngles) {
+Bytes turned(const Bytes& pixels, std::int64_t height, std::int64_t width, double degrees,
+             const Rotation::Options& options) {
+  const std::int64_t channels = std::ssize(pixels) / (height * width);
+  const Rotation rotation(height, width, degrees, options);
+  Bytes result(static_cast<std::size_t>(rotation.height() * rotation.width() * channels));
+  rotation.run(pixels.data(), channels, result.data());
+  return result;
+}
+
+constexpr Interpolation kAllInterpolations[] = {Interpolation::nearest, Interpolation::bilinear,
+                                                Interpolation::bicubic};
+
+TEST(Rotation, RightAngles) {
   const Bytes pixels = {1, 2, 3, 4, 5, 6, 7, 8, 9};
-  for (const Interpolation interpolation : {Interpolation::nearest, Interpolation::bilinear}) {
+  for (const Interpolation interpolation : kAllInterpolations) {
     const auto rotated = [&](double degrees) {
-      Bytes result(9);
-      rotate(pixels.data(), 3, 3, 1, degrees, interpolation, 0, result.data());
-      return result;
+      return turned(pixels, 3, 3, degrees, {.interpolation = interpolation});
     };
     EXPECT_EQ(rotated(0), pixels);
     EXPECT_EQ(rotated(90), (Bytes{3, 6, 9, 2, 5, 8, 1, 4, 7}));
@@ -88,15 +100,40 @@ TEST(Rotate, RightAngles) {
   }
 }
 
-TEST(Rotate, FillsWhatTheSourceLacks) {
+TEST(Rotation, ExpandKeepsAllPixels) {
+  const Bytes pixels = {1, 2, 3, 4, 5, 6};
+  for (const Interpolation interpolation : kAllInterpolations) {
+    const Rotation::Options options = {.interpolation = interpolation, .expand = true};
+    const Rotation quarter(2, 3, 450, options);
+    EXPECT_EQ(quarter.height(), 3);
+    EXPECT_EQ(quarter.width(), 2);
+    EXPECT_EQ(turned(pixels, 2, 3, 90, options), (Bytes{3, 6, 2, 5, 1, 4}));
+    EXPECT_EQ(turned(pixels, 2, 3, 180, options), (Bytes{6, 5, 4, 3, 2, 1}));
+  }
+  const Rotation oblique(30, 40, 30, {.expand = true});
+  EXPECT_EQ(oblique.height(), 46);  // 30 cos + 40 sin = 45.98
+  EXPECT_EQ(oblique.width(), 50);   // 40 cos + 30 sin = 49.64
+}
+
+TEST(Rotation, AboutAPoint) {
+  // A quarter about the upper left corner carries the upper row beyond the border; about the
+  // middle of the first pixel, to the left column.
+  const Bytes pixels = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+  EXPECT_EQ(turned(pixels, 3, 3, -90, {.center = {{0, 0}}}), Bytes(9, 0));
+  EXPECT_EQ(turned(pixels, 3, 3, -90, {.center = {{0.5, 0.5}}, .fill = 7}),
+            (Bytes{1, 7, 7, 2, 7, 7, 3, 7, 7}));
+}
+
+TEST(Rotation, FillsWhatTheSourceLacks) {
   const Bytes pixels(5 * 5 * 3, 200);
-  Bytes result(pixels.size());
-  rotate(pixels.data(), 5, 5, 3, 45, Interpolation::bilinear, 11, result.data());
-  EXPECT_EQ(result[0], 11);
-  EXPECT_EQ(result[12 * 3], 200);
-  Bytes one(3, 0);
-  rotate(pixels.data(), 1, 1, 3, 30, Interpolation::bilinear, 11, one.data());
-  EXPECT_EQ(one, Bytes(3, 200));
+  for (const Interpolation interpolation : kAllInterpolations) {
+    const Bytes result =
+        turned(pixels, 5, 5, 45, {.interpolation = interpolation, .fill = {11, 12, 13}});
+    EXPECT_EQ(Bytes(result.begin(), result.begin() + 3), (Bytes{11, 12, 13}));
+    EXPECT_EQ(result[12 * 3], 200);
+    EXPECT_EQ(turned(Bytes(3, 200), 1, 1, 30, {.interpolation = interpolation, .fill = 11}),
+              Bytes(3, 200));
+  }
 }
 
 Sample gradient() {
@@ -121,28 +158,37 @@ TEST(ColorJitter, IsAFunctionOfTheRandomNumbers) {
   EXPECT_NE(result(5), gradient().image().pixels().to_vector<double>());
 }
 
-TEST(ColorJitter, FactorsCoverTheirRange) {
-  int least = 255, most = 0, sum = 0;
-  constexpr int kDraws = 1000;
-  for (int i = 0; i < kDraws; ++i) {
+/// Least and greatest level that 1000 draws make of one grey pixel of level 100.
+std::pair<int, int> brightened(const transforms::Range& brightness) {
+  const transforms::ColorJitter jitter({.brightness = brightness});
+  int least = 255, most = 0;
+  for (int i = 0; i < 1000; ++i) {
     const std::uint8_t pixel = 100;
     Sample sample{Image(&pixel, 1, 1, 1)};
     Random random(1, 2, i);
-    transforms::ColorJitter({.brightness = 0.4})(sample, random);
+    jitter(sample, random);
     const int value = sample.image().pixels().item<int>();
     least = std::min(least, value);
     most = std::max(most, value);
-    sum += value;
   }
-  EXPECT_GE(least, 60);
-  EXPECT_LE(least, 61);
-  EXPECT_GE(most, 138);
-  EXPECT_LE(most, 140);
-  EXPECT_NEAR(sum / kDraws, 100, 4);
+  return {least, most};
 }
 
-TEST(RandomRotation, AnglesCoverTheirRange) {
-  // A wide mark to the right of the middle rises with the angle.
+TEST(ColorJitter, FactorsCoverTheirRange) {
+  const auto expect_near = [](std::pair<int, int> values, int least, int most) {
+    EXPECT_NEAR(values.first, least, 1);
+    EXPECT_NEAR(values.second, most, 1);
+  };
+  expect_near(brightened(0.4), 60, 139);
+  expect_near(brightened({0.8, 1.5}), 80, 149);
+  expect_near(brightened(1.5), 0, 249);  // not below 0
+  EXPECT_EQ(brightened({1.2, 1.2}), (std::pair{120, 120}));
+  EXPECT_EQ(brightened(0), (std::pair{100, 100}));
+}
+
+/// Highest and lowest row to which 500 draws turn a wide mark 40 pixels to the right of the middle
+/// of 101x101 pixels.
+std::pair<int, int> rows_reached(const transforms::Range& degrees) {
   constexpr int kSide = 101, kMiddle = 50, kReach = 40;
   Bytes pixels(kSide * kSide, 0);
   for (const int x : {-1, 0, 1}) {
@@ -152,14 +198,33 @@ TEST(RandomRotation, AnglesCoverTheirRange) {
   for (int i = 0; i < 500; ++i) {
     Sample sample{Image(pixels.data(), kSide, kSide, 1)};
     Random random(1, 2, i);
-    transforms::RandomRotation({.degrees = 30})(sample, random);
-    const Bytes turned = sample.image().pixels().to_vector<std::uint8_t>();
-    const auto row = static_cast<int>(std::ranges::find(turned, 255) - turned.begin()) / kSide;
+    transforms::RandomRotation({.degrees = degrees})(sample, random);
+    const Bytes result = sample.image().pixels().to_vector<std::uint8_t>();
+    const auto row = static_cast<int>(std::ranges::find(result, 255) - result.begin()) / kSide;
     highest = std::min(highest, row);
     lowest = std::max(lowest, row);
   }
-  EXPECT_NEAR(highest, kMiddle - kReach / 2, 3);
-  EXPECT_NEAR(lowest, kMiddle + kReach / 2, 3);
+  return {highest, lowest};
+}
+
+TEST(RandomRotation, AnglesCoverTheirRange) {
+  // The mark rises with the angle: 40 sin(30) = 20, 40 sin(10) = 7.
+  const auto both = rows_reached(30);
+  EXPECT_NEAR(both.first, 30, 3);
+  EXPECT_NEAR(both.second, 70, 3);
+  const auto upwards = rows_reached({-10, 30});
+  EXPECT_NEAR(upwards.first, 30, 3);
+  EXPECT_NEAR(upwards.second, 57, 3);
+}
+
+TEST(RandomRotation, ExpandChangesTheSize) {
+  Sample sample = gradient();
+  Random random(1, 2, 3);
+  transforms::RandomRotation({.degrees = {45, 45}, .expand = true})(sample, random);
+  EXPECT_EQ(sample.image().height(), 12);
+  EXPECT_EQ(sample.image().width(), 12);
+  sample.image().resize(8, 8).to_float();
+  EXPECT_EQ(sample.image().tensor().sizes().vec(), (std::vector<std::int64_t>{3, 8, 8}));
 }
 
 TEST(ColorJitter, LeavesTheDataSetAlone) {
@@ -173,18 +238,32 @@ TEST(ColorJitter, LeavesTheDataSetAlone) {
 }
 
 TEST(ColorJitter, Errors) {
-  EXPECT_ERROR(ValueError, "hue", transforms::ColorJitter({.hue = 0.6}));
-  EXPECT_ERROR(ValueError, "negative", transforms::ColorJitter({.contrast = -1}));
+  using transforms::ColorJitter, transforms::RandomRotation;
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
-  EXPECT_ERROR(ValueError, "finite", transforms::ColorJitter({.brightness = kInfinite}));
-  EXPECT_ERROR(ValueError, "finite", transforms::RandomRotation({.degrees = kInfinite}));
-  EXPECT_ERROR(ValueError, "bicubic",
-               transforms::RandomRotation({.degrees = 3, .interpolation = Interpolation::bicubic}));
+  EXPECT_ERROR(ValueError, "hue from -0.5 to 0.6, expected values from -0.5 to 0.5",
+               ColorJitter({.hue = 0.6}));
+  EXPECT_ERROR(ValueError, "hue from -0.7 to 0", ColorJitter({.hue = {-0.7, 0}}));
+  EXPECT_ERROR(ValueError, "contrast -1, a single number must not be negative",
+               ColorJitter({.contrast = -1}));
+  EXPECT_ERROR(ValueError, "brightness from -0.1 to 1", ColorJitter({.brightness = {-0.1, 1}}));
+  EXPECT_ERROR(ValueError, "saturation from 1.2 to 0.8, expected a range in ascending order",
+               ColorJitter({.saturation = {1.2, 0.8}}));
+  EXPECT_ERROR(ValueError, "finite", ColorJitter({.brightness = kInfinite}));
+  EXPECT_ERROR(ValueError, "finite", ColorJitter({.hue = {-0.1, std::nan("")}}));
+  EXPECT_ERROR(ValueError, "finite", RandomRotation({.degrees = kInfinite}));
+  EXPECT_ERROR(ValueError, "degrees -3, a single number", RandomRotation({.degrees = -3}));
+  EXPECT_ERROR(ValueError, "ascending", RandomRotation({.degrees = {30, -10}}));
+  EXPECT_ERROR(ValueError, "center", RandomRotation({.degrees = 3, .center = {{0, 1e300}}}));
+  EXPECT_ERROR(ValueError, "center", RandomRotation({.degrees = 3, .center = {{0, std::nan("")}}}));
+  const Bytes levels(4, 1);
+  Sample grey{Image(levels.data(), 2, 2, 1)};
+  Random draw(1, 2, 3);
+  EXPECT_ERROR(ValueError, "fill has 3 levels",
+               RandomRotation({.degrees = 3, .fill = {1, 2, 3}})(grey, draw));
   Sample sample = gradient();
   sample.image().to_float();
   Random random(1, 2, 3);
-  EXPECT_ERROR(ValueError, "before ToTensor",
-               transforms::ColorJitter({.hue = 0.1})(sample, random));
+  EXPECT_ERROR(ValueError, "before ToTensor", ColorJitter({.hue = 0.1})(sample, random));
   EXPECT_ERROR(ValueError, "before ToTensor", transforms::Grayscale()(sample, random));
 }
 

@@ -8,11 +8,7 @@
 
 #include <facula/data/transforms.h>
 
-#include "data/color.h"
 #include "data/pixel_source.h"
-#include "data/rotate.h"
-
-#include "resized_pixels.h"
 
 namespace facula::data {
 namespace {
@@ -24,6 +20,9 @@ struct Case {
   double kind, height, width, channels, numbers[6];
 
   std::int64_t operator[](int i) const { return static_cast<std::int64_t>(numbers[i]); }
+  transforms::Range range(int i) const { return {numbers[i], numbers[i + 1]}; }
+  /// From which nothing but one value is drawn.
+  transforms::Range only(int i) const { return {numbers[i], numbers[i]}; }
 };
 
 enum Kind {
@@ -42,7 +41,9 @@ enum Kind {
   resized_crop,
   normalize,
   drawn_crops,
-  drawn_holes
+  drawn_holes,
+  drawn_colors,
+  drawn_angles
 };
 
 /// Pixels that remember which part of them was asked for last.
@@ -106,12 +107,39 @@ Bytes holes(std::int64_t height, std::int64_t width, int count) {
   return result;
 }
 
-Bytes of_public_transform(const Case& test, const Bytes& pixels) {
+/// What the transform makes of the image with one draw after the other.
+Bytes draws(const Transform& transform, const Image& image, std::int64_t count) {
+  Bytes result;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const Bytes one = applied(transform, image, i);
+    result.insert(result.end(), one.begin(), one.end());
+  }
+  return result;
+}
+
+transforms::RandomRotation rotation_of(const Case& test) {
+  const auto level = static_cast<std::uint8_t>(test[2]);
+  const std::int64_t wanted = test[3];
+  transforms::RandomRotationOptions options = {.degrees = test.only(0),
+                                               .interpolation = static_cast<Interpolation>(test[1]),
+                                               .expand = (wanted & 1) != 0,
+                                               .fill = level};
+  if (wanted & 2) options.center = {{test.numbers[4], test.numbers[5]}};
+  if (wanted & 4) options.fill = {level, 5, 200};
+  return transforms::RandomRotation(options);
+}
+
+Bytes transformed(const Case& test, const Bytes& pixels) {
   const auto height = static_cast<std::int64_t>(test.height);
   const auto width = static_cast<std::int64_t>(test.width);
   const auto channels = static_cast<std::int64_t>(test.channels);
   Image image(pixels.data(), height, width, channels);
   switch (static_cast<int>(test.kind)) {
+    case resize:
+      return applied(transforms::Resize({.size = test[0],
+                                         .width = test[1],
+                                         .interpolation = static_cast<Interpolation>(test[2])}),
+                     image);
     case shorter_side:
       return applied(transforms::Resize(
                          {.size = test[0], .interpolation = static_cast<Interpolation>(test[1])}),
@@ -138,41 +166,25 @@ Bytes of_public_transform(const Case& test, const Bytes& pixels) {
       return applied(
           transforms::Compose({transforms::ToTensor(), transforms::Normalize(mean, std)}), image);
     }
+    case brightness: return applied(transforms::ColorJitter({.brightness = test.only(0)}), image);
+    case contrast: return applied(transforms::ColorJitter({.contrast = test.only(0)}), image);
+    case saturation: return applied(transforms::ColorJitter({.saturation = test.only(0)}), image);
+    case hue: return applied(transforms::ColorJitter({.hue = test.only(0)}), image);
+    case rotation: return applied(rotation_of(test), image);
     case drawn_crops:
       return crops(std::make_shared<Watched>(pixels, height, width), static_cast<int>(test[0]));
     case drawn_holes: return holes(height, width, static_cast<int>(test[0]));
+    case drawn_colors:
+      return draws(transforms::ColorJitter({.brightness = test.range(1),
+                                            .contrast = test.range(1),
+                                            .saturation = test.range(1),
+                                            .hue = test.range(3)}),
+                   image, test[0]);
+    case drawn_angles:
+      return draws(transforms::RandomRotation({.degrees = test.range(1)}), image, test[0]);
     default: ADD_FAILURE() << "unknown kind " << test.kind;
   }
   return {};
-}
-
-Bytes transformed(const Case& test, Bytes pixels) {
-  const auto height = static_cast<std::int64_t>(test.height);
-  const auto width = static_cast<std::int64_t>(test.width);
-  const auto channels = static_cast<std::int64_t>(test.channels);
-  const Pixels all = {pixels.data(), height * width, channels};
-  Bytes result;
-  switch (static_cast<int>(test.kind)) {
-    case resize: {
-      const std::int64_t rows = test[0], columns = test[1];
-      result.resize(static_cast<std::size_t>(rows * columns * channels));
-      resize_to(PixelMemory(pixels.data(), height, width, channels, width * channels), rows,
-                columns, static_cast<Interpolation>(test[2]), {0, 0, rows, columns}, result.data());
-      return result;
-    }
-    case brightness: adjust_brightness(all, test.numbers[0]); break;
-    case contrast: adjust_contrast(all, test.numbers[0]); break;
-    case saturation: adjust_saturation(all, test.numbers[0]); break;
-    case hue: adjust_hue(all, test.numbers[0]); break;
-    case rotation:
-      result.resize(pixels.size());
-      rotate(pixels.data(), height, width, channels, test.numbers[0],
-             static_cast<Interpolation>(test[1]), static_cast<std::uint8_t>(test[2]),
-             result.data());
-      return result;
-    default: return of_public_transform(test, pixels);
-  }
-  return pixels;
 }
 
 TEST(TransformsDump, Write) {
@@ -185,7 +197,7 @@ TEST(TransformsDump, Write) {
   while (input.read(reinterpret_cast<char*>(&test), sizeof test)) {
     Bytes pixels(static_cast<std::size_t>(test.height * test.width * test.channels));
     ASSERT_TRUE(input.read(reinterpret_cast<char*>(pixels.data()), std::ssize(pixels)));
-    const Bytes result = transformed(test, std::move(pixels));
+    const Bytes result = transformed(test, pixels);
     output.write(reinterpret_cast<const char*>(result.data()), std::ssize(result));
     ++cases;
   }

@@ -29,7 +29,7 @@ except ImportError as error:
 
 KINDS = ('resize', 'brightness', 'contrast', 'saturation', 'hue', 'rotation', 'shorter_side',
          'center_crop', 'random_crop', 'horizontal_flip', 'vertical_flip', 'grayscale',
-         'resized_crop', 'normalize', 'drawn_crops', 'drawn_holes')
+         'resized_crop', 'normalize', 'drawn_crops', 'drawn_holes', 'drawn_colors', 'drawn_angles')
 NEAREST, BILINEAR, BICUBIC = range(3)
 FILTERS = (PIL.Image.NEAREST, PIL.Image.BILINEAR, PIL.Image.BICUBIC)
 MODES = (InterpolationMode.NEAREST, InterpolationMode.BILINEAR, InterpolationMode.BICUBIC)
@@ -39,7 +39,10 @@ MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 # Sums of float64 that end near a level round either way.
 TOLERANCE = {'rotation': 1, 'normalize': 1e-6}
 NUMBERS = 6  # of a case
+EXPAND, CENTER, COLORED = 1, 2, 4  # what a rotation shall do besides
 DRAWS = 4000
+# Equal distributions are further apart in one of a thousand cases.
+DISTANCE = 1.95 * (2 / DRAWS) ** 0.5
 
 Case = collections.namedtuple('Case', 'kind pixels numbers')
 
@@ -96,9 +99,13 @@ def colour_cases():
             yield kind, (factor,)
     for shift in (-0.5, -0.2, -0.01, 0, 0.1, 0.37, 0.5):
         yield 'hue', (shift,)
-    for angle in (-170, -90, -33.3, 0, 7, 45, 90, 180):
-        for interpolation in (NEAREST, BILINEAR):
-            yield 'rotation', (angle, interpolation, 77)
+    for angle in (-170, -90, -33.3, 0, 7, 45, 90, 180, 630):
+        for interpolation in (NEAREST, BILINEAR, BICUBIC):
+            for wanted in (0, EXPAND, COLORED, EXPAND | COLORED):
+                yield 'rotation', (angle, interpolation, 77, wanted)
+            for center in ((0, 0), (20, 3.5), (-7, 100)):
+                yield 'rotation', (angle, interpolation, 77, CENTER, *center)
+                yield 'rotation', (angle, interpolation, 77, CENTER | EXPAND, *center)
     yield 'grayscale', (1,)
     yield 'grayscale', (3,)
     yield 'normalize', ()
@@ -108,9 +115,14 @@ def cases(photos):
     random = numpy.random.default_rng(1)
     for pixels in images(random, photos):
         for kind, numbers in (*geometry_cases(pixels), *colour_cases()):
-            yield Case(kind, pixels, numbers)
+            if kind != 'rotation' or pixels.shape[2] == 3 or not numbers[3] & COLORED:
+                yield Case(kind, pixels, numbers)
     yield Case('drawn_crops', noise(random, 150, 200, 1), (DRAWS,))
     yield Case('drawn_holes', noise(random, 60, 80, 1), (DRAWS,))
+    for factors, shifts in (((0.6, 0.9), (0, 0)), ((1, 1), (-0.1, 0.2)), ((0.5, 1.4), (-0.2, 0.05))):
+        yield Case('drawn_colors', noise(random, 2, 2, 3), (DRAWS, *factors, *shifts))
+    for degrees in ((-10, 30), (100, 170)):
+        yield Case('drawn_angles', noise(random, 21, 21, 1), (DRAWS, *degrees))
 
 
 def as_image(pixels):
@@ -131,8 +143,10 @@ def expected(kind, pixels, numbers):
     elif kind == 'center_crop':
         result = functional.center_crop(image, numbers)
     elif kind == 'rotation':
-        angle, interpolation, fill = numbers
-        result = functional.rotate(image, angle, MODES[interpolation], fill=[fill] * channels)
+        angle, interpolation, level, wanted, *center = numbers
+        fill = [level, 5, 200] if wanted & COLORED else [level] * channels
+        result = functional.rotate(image, angle, MODES[interpolation], bool(wanted & EXPAND),
+                                   center or None, fill)
     elif kind == 'horizontal_flip':
         result = functional.hflip(image)
     elif kind == 'vertical_flip':
@@ -143,7 +157,7 @@ def expected(kind, pixels, numbers):
         numbers = functional.normalize(functional.to_tensor(image), MEAN[:channels], STD[:channels])
         return numbers.permute(1, 2, 0).numpy()
     else:
-        result = getattr(functional, f'adjust_{kind}')(image, *numbers)
+        result = transforms.ColorJitter(**{kind: 2 * numbers})(image)
     return numpy.asarray(result).reshape(result.size[1], result.size[0], -1)
 
 
@@ -193,6 +207,20 @@ def distance(first, second):
                      - numpy.searchsorted(numpy.sort(second), both, 'right') / len(second)).max()
 
 
+def compare_images(case, results):
+    """What ranges lead to must be distributed as what torchvision makes of them."""
+    _, *numbers = case.numbers
+    if case.kind == 'drawn_colors':
+        transform = transforms.ColorJitter(*[numbers[:2]] * 3, numbers[2:])
+    else:
+        transform = transforms.RandomRotation(numbers)
+    torch.manual_seed(1)
+    image, weights = as_image(case.pixels), numpy.arange(case.pixels.size)
+    own = results.take((DRAWS, case.pixels.size)) @ weights
+    target = [numpy.asarray(transform(image)).ravel() @ weights for _ in range(DRAWS)]
+    return 'is distributed otherwise' if distance(own, numpy.array(target)) > DISTANCE else ''
+
+
 def compare_draws(case, results):
     """The rectangles drawn, [top, left, height, width], must be distributed as torchvision's."""
     height, width, _ = case.pixels.shape
@@ -218,10 +246,8 @@ def compare_draws(case, results):
     measures = {'area': lambda r: r[:, 2] * r[:, 3], 'shape': lambda r: r[:, 3] / r[:, 2],
                 'top': lambda r: r[:, 0] / (height - r[:, 2] + 1),
                 'left': lambda r: r[:, 1] / (width - r[:, 3] + 1)}
-    # Equal distributions are further apart in one of a thousand cases.
-    limit = 1.95 * (2 / DRAWS) ** 0.5
     return ', '.join(f'{name} is distributed otherwise' for name, measure in measures.items()
-                     if distance(measure(own), measure(target)) > limit)
+                     if distance(measure(own), measure(target)) > DISTANCE)
 
 
 def run(tests, folder):
@@ -249,6 +275,8 @@ def main():
     for case in tests:
         if case.kind == 'random_crop':
             problem = find_crop(case, results, places)
+        elif case.kind in ('drawn_colors', 'drawn_angles'):
+            problem = compare_images(case, results)
         elif case.kind.startswith('drawn'):
             problem = compare_draws(case, results)
         else:

@@ -15,6 +15,7 @@ struct Machine {
   double making, use, busy;
   double spread = 0;     // of the measurements, relative
   double handover = 0;   // seconds that threads lose to each other with every batch
+  double waking = 0;     // seconds that handing a batch over to the caller costs
   double waiting = 0;    // the part of `making` that leaves its CPU to others
   bool filling = false;  // threads begin by making twice their number of batches ahead
   bool bursts = false;   // threads begin, and so finish, together
@@ -23,7 +24,7 @@ struct Machine {
   double period(const WorkerSetting& setting) const {
     if (setting == WorkerSetting{}) return making + use;
     if (setting.pool) return handover + making / cpus + use;
-    return handover +
+    return handover + waking +
            std::max({use, making / setting.workers, (making * (1 - waiting) + use * busy) / cpus});
   }
 };
@@ -63,12 +64,13 @@ double best_of(const Machine& machine) {
 
 TEST(WorkerTuner, FindsWhatIsFastestAndLosesLittleOnTheWay) {
   const Machine machines[] = {
-      {2, 10e-6, 5e-6, 1},       // a loop that only sums
-      {2, 160e-3, 1e-3, 1},      // bound by decoding
+      {.cpus = 2, .making = 10e-6, .use = 5e-6, .busy = 1, .waking = 15e-6},  // only sums
+      {2, 160e-3, 1e-3, 1},                                                   // bound by decoding
       {2, 20e-3, 20e-3, 1},      // balanced, a single-threaded consumer
       {2, 3e-3, 1.0, 2},         // training on all CPUs
       {16, 160e-3, 10e-3, 0.2},  // a device that computes, many CPUs
-      {16, 160e-3, 100e-3, 16}, {1, 10e-3, 10e-3, 1},
+      {16, 160e-3, 100e-3, 16},
+      {1, 10e-3, 10e-3, 1},
   };
   for (Machine machine : machines) {
     for (const double spread : {0.0, 0.05}) {

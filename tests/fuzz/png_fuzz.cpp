@@ -15,6 +15,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       file[at + 8 + length + i] = static_cast<uint8_t>(sum >> (24 - 8 * i));
     at += 12 + length;
   }
-  facula::io::decode_whole_and_part(file, 1);
+  facula::io::decode_whole_and_part(file);
   return 0;
 }

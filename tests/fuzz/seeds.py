@@ -185,6 +185,13 @@ def images(form):
             yield out.getvalue()
 
 
+def with_choices(image):
+    """As image_fuzz.h wants them: each JPEG scale with another region, and the whole."""
+    yield image + bytes(3) + b'\xff\xff\x07'
+    for scale in range(4):
+        yield image + bytes((scale, 40 * scale + 9, 70 - 20 * scale, 90, 160, 3 * scale))
+
+
 def packed_files():
     """As src/data/packed_format.h describes them; the target puts the checksum right."""
     def text(value):
@@ -218,8 +225,9 @@ def main():
         if len(data) > LARGEST:
             return
         (folder / target).mkdir(parents=True, exist_ok=True)
-        (folder / target / f'{counts[target]:04}').write_bytes(data)
-        counts[target] += 1
+        for seed in with_choices(data) if target in ('jpeg', 'png') else [data]:
+            (folder / target / f'{counts[target]:04}').write_bytes(seed)
+            counts[target] += 1
         if target in ('torch_file', 'npz') and zipfile.is_zipfile(io.BytesIO(data)):
             add('zip', data)
         if target == 'torch_file' and zipfile.is_zipfile(io.BytesIO(data)):

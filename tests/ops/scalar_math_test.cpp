@@ -37,11 +37,12 @@ std::vector<float> arguments() {
     values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
   }
   for (const float edge :
-       {0.0f,     1.0f,       2.0f,       0.25f,      0.35f,      0.5f,      0.5493062f, 0.7071068f,
-        0.925f,   1.4142135f, 1.5707964f, 3.1415927f, 4.0f,       9.0f,      9.5f,       10.2f,
-        13.26f,   16.635532f, 17.3f,      24.0f,      3.4475179f, 6.237699f, 80.0f,      88.72f,
-        89.4f,    87.33f,     103.97f,    120.0f,     126.0f,     128.0f,    149.0f,     151.0f,
-        0x1p-24f, 0x1p23f,    0x1p53f,    0x1p81f,    1e5f,       0x1p-126f, kMax}) {
+       {0.0f,       1.0f,    2.0f,       0.25f,      0.35f,      0.5f,        0.5493062f,
+        0.7071068f, 0.925f,  1.4142135f, 1.5707964f, 3.1415927f, 4.0f,        9.0f,
+        9.5f,       10.2f,   13.26f,     16.635532f, 17.3f,      24.0f,       3.4475179f,
+        6.237699f,  80.0f,   88.72f,     89.4f,      87.33f,     103.97f,     120.0f,
+        126.0f,     128.0f,  149.0f,     151.0f,     1.1f,       2047.99988f, 0x1p-12f,
+        0x1p-24f,   0x1p23f, 0x1p53f,    0x1p81f,    1e5f,       0x1p-126f,   kMax}) {
     const int32_t center = std::bit_cast<int32_t>(edge);
     for (int32_t offset = -1000; offset <= 1000; ++offset) {
       const uint32_t bits = static_cast<uint32_t>(center) + static_cast<uint32_t>(offset);
@@ -149,16 +150,38 @@ INSTANTIATE_TEST_SUITE_P(
                       SpecialValue{"sin", -0.0f, -0.0f}, SpecialValue{"sin", kInf, kNan},
                       SpecialValue{"cos", 0, 1}, SpecialValue{"cos", -kInf, kNan},
                       SpecialValue{"tan", -0.0f, -0.0f}, SpecialValue{"tan", kInf, kNan},
-                      SpecialValue{"atan", -0.0f, -0.0f}, SpecialValue{"atan", kInf, 1.57079637f},
-                      SpecialValue{"sinh", -kInf, -kInf}, SpecialValue{"cosh", -kInf, kInf},
-                      SpecialValue{"sqrt", -0.0f, -0.0f}, SpecialValue{"sqrt", -1, kNan},
-                      SpecialValue{"rsqrt", 0, kInf}, SpecialValue{"round", 2.5f, 2},
-                      SpecialValue{"round", -0.5f, -0.0f},
+                      SpecialValue{"tan", 0, 0}, SpecialValue{"tan", -kTiny, -kTiny},
+                      SpecialValue{"exp2", -150, 0}, SpecialValue{"exp2", -kInf, 0},
+                      SpecialValue{"exp2", kInf, kInf}, SpecialValue{"expm1", kInf, kInf},
+                      SpecialValue{"erf", kTiny, kTiny}, SpecialValue{"erf", 4, 1},
+                      SpecialValue{"erf", kInf, 1}, SpecialValue{"sinh", -0.0f, -0.0f},
+                      SpecialValue{"sinh", 3 * kTiny, 3 * kTiny}, SpecialValue{"sinh", kMax, kInf},
+                      SpecialValue{"sinh", 89.5f, kInf}, SpecialValue{"atan", -0.0f, -0.0f},
+                      SpecialValue{"atan", kInf, 1.57079637f}, SpecialValue{"sinh", -kInf, -kInf},
+                      SpecialValue{"cosh", -kInf, kInf}, SpecialValue{"sqrt", -0.0f, -0.0f},
+                      SpecialValue{"sqrt", -1, kNan}, SpecialValue{"rsqrt", 0, kInf},
+                      SpecialValue{"round", 2.5f, 2}, SpecialValue{"round", -0.5f, -0.0f},
                       SpecialValue{"round", 8388607.5f, 8388608}, SpecialValue{"floor", -0.5f, -1},
                       SpecialValue{"ceil", -0.5f, -0.0f}, SpecialValue{"trunc", -1.5f, -1}));
 
 TEST(ScalarMath, NanPropagates) {
-  for (const Unary& f : kUnary) EXPECT_TRUE(std::isnan(evaluate(f, {kNan})[0])) << f.name;
+  for (const Unary& f : kUnary) {
+    EXPECT_TRUE(std::isnan(evaluate(f, {kNan})[0])) << f.name;
+    EXPECT_TRUE(std::isnan(evaluate(f, {std::copysign(kNan, -1.0f)})[0])) << f.name;
+  }
+}
+
+// Loops compute blocks of common arguments with these alone.
+TEST(ScalarMath, CommonAnglesHaveTheBitsOfAll) {
+  for (const float x : arguments()) {
+    if (scalar::detail::is_small_angle(x)) {
+      ASSERT_TRUE(same(scalar::common_sin(x), scalar::sin(x))) << x;
+      ASSERT_TRUE(same(scalar::common_cos(x), scalar::cos(x))) << x;
+    }
+    if (scalar::detail::is_small_tan_angle(x)) {
+      ASSERT_TRUE(same(scalar::common_tan(x), scalar::tan(x))) << x;
+    }
+  }
 }
 
 TEST(ScalarMath, PowHasTheSpecialValuesOfC) {

@@ -130,49 +130,64 @@ void multiply(const RowProduct& p) {
   }
 }
 
-/// Some rows of both operands, which stay in the second-level cache while all tiles go over them;
-/// every tile fetches its share of the next ones.
-struct Chunk {
-  std::int64_t rows;
-  const float* a;
-  const float* b;
-  const float* next_a;
-  const float* next_b;
-  std::int64_t a_share, b_share;  ///< elements to fetch per row of a tile
+/// Asks for what will be read next, a share of it with every row of every tile.
+class Ahead {
+ public:
+  explicit Ahead(const RowCorrelation& p)
+      : a_(p.next_a.data()),
+        b_(p.next_b.data()),
+        a_share_(share(p, p.next_a)),
+        b_share_(share(p, p.next_b)) {}
 
   void fetch() {
-    __builtin_prefetch(next_a);
-    __builtin_prefetch(next_b);
-    next_a += a_share;
-    next_b += b_share;
+    __builtin_prefetch(a_);
+    __builtin_prefetch(b_);
+    a_ += a_share_;
+    b_ += b_share_;
   }
+
+ private:
+  static std::int64_t share(const RowCorrelation& p, std::span<const float> next) {
+    if (next.empty()) return 0;
+    const std::int64_t tiles = (p.m * vectors_of(p.n) + kTile - 1) / kTile;
+    return static_cast<std::int64_t>(next.size()) /
+               (tiles * p.rows * static_cast<std::int64_t>(p.a_runs.size())) +
+           1;
+  }
+
+  const float* a_;
+  const float* b_;
+  std::int64_t a_share_, b_share_;  ///< elements
 };
 
 /// R columns of a from column i, V vectors of columns of b from column j.
 template <int R, int V>
-void correlation_tile(const RowCorrelation& p, Chunk& chunk, std::int64_t i, std::int64_t j,
+void correlation_tile(const RowCorrelation& p, Ahead& ahead, std::int64_t i, std::int64_t j,
                       float* sums, std::int64_t stride, int last) {
-  const float* a = chunk.a + i;
-  const float* b = chunk.b + j;
+  const std::int64_t a_step = p.a_step, b_step = p.b_step;
   Raw total[R][V];
 #pragma GCC unroll 12
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) total[r][v] = X::load(sums + r * stride + v * kWidth);
   }
-  for (std::int64_t row = 0; row < chunk.rows; ++row, a += p.m, b += p.n) {
-    chunk.fetch();
-    Raw values[V];
+  for (std::size_t run = 0; run < p.a_runs.size(); ++run) {
+    const float* a = p.a + p.a_runs[run] + i;
+    const float* b = p.b + p.b_runs[run] + j;
+    for (std::int64_t row = 0; row < p.rows; ++row, a += a_step, b += b_step) {
+      ahead.fetch();
+      Raw values[V];
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) {
-      const bool part = v == V - 1 && last < kWidth;
-      values[v] = part ? X::load(b + v * kWidth, last) : X::load(b + v * kWidth);
-    }
+      for (int v = 0; v < V; ++v) {
+        const bool part = v == V - 1 && last < kWidth;
+        values[v] = part ? X::load(b + v * kWidth, last) : X::load(b + v * kWidth);
+      }
 #pragma GCC unroll 12
-    for (int r = 0; r < R; ++r) {
-      const Raw factor = X::all(a[r]);
+      for (int r = 0; r < R; ++r) {
+        const Raw factor = X::all(a[r]);
 #pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) total[r][v] = X::fma(factor, values[v], total[r][v]);
+        for (int v = 0; v < V; ++v) total[r][v] = X::fma(factor, values[v], total[r][v]);
+      }
     }
   }
 #pragma GCC unroll 12
@@ -183,38 +198,29 @@ void correlation_tile(const RowCorrelation& p, Chunk& chunk, std::int64_t i, std
 }
 
 template <int V>
-void correlation_panel(const RowCorrelation& p, Chunk& chunk, std::int64_t j) {
+void correlation_panel(const RowCorrelation& p, Ahead& ahead, std::int64_t j) {
   constexpr int kRows = tile_rows(V);
   const std::int64_t stride = padded(p.n), left = p.n - j - (V - 1) * kWidth;
   const int last = left < kWidth ? static_cast<int>(left) : kWidth;
   float* sums = p.sums + j;
   std::int64_t i = 0;
   for (; i + kRows <= p.m; i += kRows) {
-    correlation_tile<kRows, V>(p, chunk, i, j, sums + i * stride, stride, last);
+    correlation_tile<kRows, V>(p, ahead, i, j, sums + i * stride, stride, last);
   }
   for (; i + 4 <= p.m; i += 4) {
-    correlation_tile<4, V>(p, chunk, i, j, sums + i * stride, stride, last);
+    correlation_tile<4, V>(p, ahead, i, j, sums + i * stride, stride, last);
   }
   for (; i < p.m; ++i) {
-    correlation_tile<1, V>(p, chunk, i, j, sums + i * stride, stride, last);
+    correlation_tile<1, V>(p, ahead, i, j, sums + i * stride, stride, last);
   }
 }
 
 void correlate(const RowCorrelation& p) {
-  constexpr std::int64_t kElements = 32768, kFewestRows = 32;
-  const std::int64_t fitting = kElements / (p.m + p.n);
-  const std::int64_t most = fitting > kFewestRows ? fitting : kFewestRows;
-  const std::int64_t tiles = (p.m * vectors_of(p.n) + kTile - 1) / kTile;
-  for (std::int64_t row = 0; row < p.rows; row += most) {
-    const float* a = p.a + row * p.m;
-    const float* b = p.b + row * p.n;
-    const std::int64_t rows = p.rows - row < most ? p.rows - row : most;
-    Chunk chunk = {rows, a, b, a + rows * p.m, b + rows * p.n, p.m / tiles + 1, p.n / tiles + 1};
-    for (std::int64_t j = 0; j < p.n;) {
-      const int vectors = panel_vectors(vectors_of(p.n - j));
-      with_vectors(vectors, [&]<int V>() { correlation_panel<V>(p, chunk, j); });
-      j += vectors * kWidth;
-    }
+  Ahead ahead(p);
+  for (std::int64_t j = 0; j < p.n;) {
+    const int vectors = panel_vectors(vectors_of(p.n - j));
+    with_vectors(vectors, [&]<int V>() { correlation_panel<V>(p, ahead, j); });
+    j += vectors * kWidth;
   }
 }
 

@@ -1,6 +1,8 @@
 // Products of rows of channels with small matrices: the arithmetic of 1x1 convolutions.
 #pragma once
 
+#include <span>
+
 #include "backends/cpu/kernels/kernel_names.h"
 
 namespace facula::cpu {
@@ -17,12 +19,19 @@ struct RowProduct {
   bool stream;
 };
 
-/// sums[i][j] += sum over rows r of a[r][i] * b[r][j], r ascending.
+/// sums[i][j] += sum over rows of a[row][i] * b[row][j], one row after the other. Rows come in runs
+/// of the same length. All of them should stay in the second-level cache together: they are read
+/// once for each tile of the sums.
 struct RowCorrelation {
-  std::int64_t rows, m, n;
+  std::int64_t m, n;
   const float* a;
   const float* b;
-  float* sums;  ///< m rows of padded(n) elements
+  std::int64_t a_step, b_step;  ///< elements from row to row
+  std::int64_t rows;            ///< of each run
+  std::span<const std::int64_t> a_runs,
+      b_runs;                             ///< the first row of each run: elements from a and b
+  float* sums;                            ///< m rows of padded(n) elements
+  std::span<const float> next_a, next_b;  ///< what will be read next is asked for meanwhile
 };
 
 struct PointwiseKernels {

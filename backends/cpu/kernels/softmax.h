@@ -5,6 +5,10 @@
 
 namespace facula::cpu {
 
+/// Rows of at least kSoftmaxLongRow elements have kSoftmaxLanes partial results.
+constexpr int kSoftmaxLanes = 64;
+constexpr std::int64_t kSoftmaxLongRow = 256;
+
 /// The target distribution of one row: (1 - smoothing) * weight[target] at the target plus
 /// smoothing / classes * weight[c] everywhere. Without weights every weight is 1.
 template <class T>
@@ -20,6 +24,10 @@ struct SoftmaxLoops {
   /// out = softmax or log-softmax of each of `rows` rows of n elements.
   void (*softmax)(const T* in, T* out, std::int64_t rows, std::int64_t n);
   void (*log_softmax)(const T* in, T* out, std::int64_t rows, std::int64_t n);
+  /// The same past the caches, with the same bits, for long rows: n is a multiple of kSoftmaxLanes,
+  /// `out` aligned to a cache line, `scratch` another row.
+  void (*stream_softmax)(const T* in, T* out, std::int64_t rows, std::int64_t n, T* scratch);
+  void (*stream_log_softmax)(const T* in, T* out, std::int64_t rows, std::int64_t n, T* scratch);
   /// Cross-entropy of one row of log-probabilities.
   T (*loss)(const T* log_probs, std::int64_t n, const CrossEntropyTarget<T>& target);
   /// Its gradient with respect to the logits, times scale.

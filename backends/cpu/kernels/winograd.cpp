@@ -1,6 +1,8 @@
 // Tiles, weights and gradients to and from the transformed domain, and the products there.
 #include "backends/cpu/kernels/winograd.h"
 
+#include <bit>
+
 #include "backends/cpu/kernels/winograd_transforms.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -40,9 +42,9 @@ template <class Rows, class Columns, class Load, class Store>
 /// transformed varies fastest: its positions share weights.
 template <class Rows, class Columns>
 constexpr int position_of(int i, int j) {
-  constexpr int kRows = Rows::kOut > Rows::kIn ? Rows::kOut : Rows::kIn;
-  constexpr int kColumns = Columns::kOut > Columns::kIn ? Columns::kOut : Columns::kIn;
-  return Rows::kPlain && !Columns::kPlain ? j * kRows + i : i * kColumns + j;
+  const int row = Rows::point(i), column = Columns::point(j);
+  return Rows::kPlain && !Columns::kPlain ? column * Rows::kPoints + row
+                                          : row * Columns::kPoints + column;
 }
 
 template <bool Partial>
@@ -259,8 +261,12 @@ void output_in_mode(const Transformed& from, const Epilogue& epilogue, const Par
       return output_tiles<Rows, Columns, OutputMode<Target::vector, false, Finish>>(from, epilogue,
                                                                                     part, to);
     case StoreMode::add:
-      return output_tiles<Rows, Columns, OutputMode<Target::vector, true, Finish>>(from, epilogue,
-                                                                                   part, to);
+      // Three taps are all there are: nothing else adds to their pixels.
+      if constexpr (Rows::kPoints < ThreeTaps::Output::kPoints) {
+        output_tiles<Rows, Columns, OutputMode<Target::vector, true, Finish>>(from, epilogue, part,
+                                                                              to);
+      }
+      return;
     case StoreMode::stream:
       output_tiles<Rows, Columns, OutputMode<Target::stream, false, Finish>>(from, epilogue, part,
                                                                              to);
@@ -341,7 +347,8 @@ class Ahead {
  public:
   explicit Ahead(const Products& p) : piece_(p.ahead), end_(p.ahead + p.pieces_ahead) {
     const std::int64_t panels = (p.columns + kPanel - 1) / kPanel;
-    const std::int64_t tiles = p.positions * panels * ((p.rows + kRows - 1) / kRows);
+    const std::int64_t positions = std::popcount(p.matrices) * p.sharing;
+    const std::int64_t tiles = positions * panels * ((p.rows + kRows - 1) / kRows);
     at_once_ = (p.lines_ahead + tiles - 1) / tiles;
   }
 
@@ -379,8 +386,9 @@ void product_panel(const Products& p, const float* a, const float* b, float* c, 
 template <bool DenseRows>
 void products_of(const Products& p) {
   Ahead ahead(p);
-  for (int first = 0; first < p.positions; first += p.sharing) {
-    const float* b = p.b + first / p.sharing * p.b_matrix_stride;
+  for (std::uint64_t rest = p.matrices; rest; rest &= rest - 1) {
+    const int matrix = std::countr_zero(rest), first = matrix * p.sharing;
+    const float* b = p.b + matrix * p.b_matrix_stride;
     for (std::int64_t j = 0; j < p.columns; j += kPanel, b += p.b_panel_stride) {
       for (int position = first; position < first + p.sharing; ++position) {
         const float* a = p.a + position * p.a_position_stride;
@@ -460,13 +468,31 @@ void weight_gradient(const WeightGradient& g) {
   }
 }
 
+/// A bit for each matrix that tiles have positions for.
+template <class Rows, class Columns>
+constexpr std::uint64_t used_matrices(int sharing) {
+  std::uint64_t used = 0;
+  for (int i = 0; i < Rows::kOut; ++i) {
+    for (int j = 0; j < Columns::kOut; ++j) {
+      used |= std::uint64_t{1} << position_of<Rows, Columns>(i, j) / sharing;
+    }
+  }
+  return used;
+}
+
+template <class Rows, class Columns>
+constexpr int kPositions = Rows::kPoints* Columns::kPoints;
+
 /// The transforms for filters with the taps of Rows and Columns.
 template <class Rows, class Columns>
 constexpr Filter kFilter = {
     Rows::Weight::kIn,
     Columns::Weight::kIn,
-    Rows::Input::kOut* Columns::Input::kOut,
-    Rows::Weight::kOut* Columns::Weight::kOut,
+    kPositions<typename Rows::Input, typename Columns::Input>,
+    kPositions<typename Rows::Weight, typename Columns::Weight>,
+    used_matrices<typename Rows::Input, typename Columns::Input>(
+        kPositions<typename Rows::Input, typename Columns::Input> /
+        kPositions<typename Rows::Weight, typename Columns::Weight>),
     transform_images<typename Rows::Input, typename Columns::Input>,
     transform_images<typename Rows::Gradient, typename Columns::Gradient>,
     weights<typename Rows::Weight, typename Columns::Weight>,
@@ -474,13 +500,20 @@ constexpr Filter kFilter = {
     weight_gradient<typename Rows::WeightGradient, typename Columns::WeightGradient>,
 };
 
+/// Also for the rare corners of 3x2 and 2x3 pixels.
+constexpr Filter kThreePixels = kFilter<ThreeTapsThreePixels, ThreeTapsThreePixels>;
+
 }  // namespace
 
 extern const winograd::Kernels winograd_kernels = {
     kWidth,
     kPanel,
     products,
-    kFilter<ThreeTaps, ThreeTaps>,
+    {{kFilter<ThreeTaps, ThreeTaps>, kFilter<ThreeTaps, ThreeTapsThreePixels>,
+      kFilter<ThreeTaps, ThreeTapsTwoPixels>},
+     {kFilter<ThreeTapsThreePixels, ThreeTaps>, kThreePixels, kThreePixels},
+     {kFilter<ThreeTapsTwoPixels, ThreeTaps>, kThreePixels,
+      kFilter<ThreeTapsTwoPixels, ThreeTapsTwoPixels>}},
     {{kFilter<TwoTaps, TwoTaps>, kFilter<TwoTaps, OneTap>},
      {kFilter<OneTap, TwoTaps>, kFilter<OneTap, OneTap>}},
 };

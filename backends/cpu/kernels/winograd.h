@@ -8,6 +8,9 @@
 // products instead of 144. The gradient of the weights is F(3x3, 4x4): 6x6 input pixels with 4x4
 // pixels of the output's gradient give 3x3 weights. winograd_transforms.h derives the transforms.
 //
+// Where an image ends after one to three pixels of a tile, smaller tiles do: F(3, 3) has 5 points
+// in place of 6 and F(2, 3) has 4. They are among the 6, so the transformed weights are the same.
+//
 // With two taps it is 5 points in place of 6. With one tap in a dimension nothing is transformed
 // along it, and its 4 positions share one matrix of weights.
 #pragma once
@@ -29,7 +32,7 @@ struct Images {
   std::int64_t h, w;
   std::int64_t image_stride, line_stride, pixel_stride;
   std::int64_t tile_rows, tile_columns;
-  std::int64_t pad_h, pad_w;  ///< the first tile begins at pixel (-pad_h, -pad_w)
+  std::int64_t pad_h, pad_w;  ///< the first tile begins at pixel (-pad_h, -pad_w), maybe inside
 };
 
 /// Some consecutive tiles of all images and some consecutive channels of them.
@@ -63,10 +66,12 @@ struct Lines {
   std::int64_t count;
 };
 
-/// For each position p: c[p][i][j] = (accumulate ? c[p][i][j] : 0) + sum over k of a[p][i][k] *
-/// b[p / sharing][k][j]. Rows of b and c are accessed in whole vectors.
+/// For each matrix m whose bit is set and each position p of the `sharing` ones from m * sharing:
+/// c[p][i][j] = (accumulate ? c[p][i][j] : 0) + sum over k of a[p][i][k] * b[m][k][j]. Rows of b
+/// and c are accessed in whole vectors.
 struct Products {
-  int positions, sharing;
+  std::uint64_t matrices;
+  int sharing;
   std::int64_t rows, columns, depth;
   const float* a;
   std::int64_t a_position_stride, a_row_stride, a_depth_stride;  ///< one of the last two is 1
@@ -106,16 +111,18 @@ enum class StoreMode : std::uint8_t { usual, stream, add };
 /// The transforms for weights with some number of taps in each dimension.
 struct Filter {
   int taps_h, taps_w;
-  int positions;  ///< of a transformed tile
+  int positions;  ///< of a transformed tile of 4x4 pixels
   int matrices;   ///< of transformed weights: position p uses number p / (positions / matrices)
+  std::uint64_t used;  ///< bit m: whether tiles have positions for matrix m; smaller ones lack some
   /// Tiles of pixels of the input to their transforms, channels up to whole vectors.
   void (*input)(const Images<const float>& from, const Part& part, const Transformed& to);
-  /// Tiles of 4x4 pixels of the output's gradient to the transform of the second factor of the
+  /// Tiles of pixels of the output's gradient to the transform of the second factor of the
   /// weights' gradient.
   void (*gradient)(const Images<const float>& from, const Part& part, const Transformed& to);
   /// With `stream` the results bypass the caches. That needs whole vectors at cache lines.
   void (*weights)(const Weights& weights, bool stream);
-  /// Sums of products to tiles of 4x4 pixels. With StoreMode::add the epilogue has no bias.
+  /// Sums of products to tiles of pixels. With StoreMode::add, for filters that are parts of a sum,
+  /// the epilogue has no bias.
   void (*output)(const Transformed& from, const Epilogue& epilogue, const Part& part,
                  const Images<float>& to, StoreMode mode);
   void (*weight_gradient)(const WeightGradient& gradient);
@@ -125,7 +132,8 @@ struct Kernels {
   int vector;  ///< floats; buffers are accessed in whole vectors
   int panel;   ///< columns of a product that are computed together
   void (*products)(const Products& products);
-  Filter whole;        ///< 3x3 taps
+  /// 3x3 taps, for tiles that have so many rows and columns less than 4.
+  Filter whole[3][3];
   Filter parts[2][2];  ///< the parts of 3x3 taps at stride 2: every dimension has 2 taps or 1
 };
 

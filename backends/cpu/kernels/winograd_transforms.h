@@ -1,5 +1,6 @@
-// The transforms in one dimension of F(4, 3), F(4, 2) and F(4, 1), and of their transposes F(3, 4),
-// F(2, 4) and F(1, 4), which give gradients of weights. Included by winograd.cpp only.
+// The transforms in one dimension of F(4, 3), F(3, 3), F(2, 3), F(4, 2) and F(4, 1), and of their
+// transposes F(3, 4), F(3, 3), F(3, 2), F(2, 4) and F(1, 4), which give gradients of weights.
+// Included by winograd.cpp only.
 //
 // Cook and Toom: to multiply polynomials, evaluate both at enough points, multiply the values and
 // interpolate. Transposing that algorithm gives one for filtering (S. Winograd, Arithmetic
@@ -18,6 +19,14 @@ namespace facula::cpu::FACULA_ISA {
 namespace {
 
 #define FACULA_INLINE [[gnu::always_inline]] static inline
+
+/// A transform from or to the values at all of N points; a plain one changes nothing.
+template <int N, bool Plain = false>
+struct AllPoints {
+  static constexpr bool kPlain = Plain;
+  static constexpr int kPoints = N;
+  static constexpr int point(int i) { return i; }
+};
 
 /// Three taps. With the points 0, a, -a, b, -b, M(x) = x (x^2 - a^2) (x^2 - b^2), so
 ///          0:  a^2 b^2     0    -a^2-b^2      0      1   0
@@ -38,8 +47,7 @@ struct ThreeTaps {
   static constexpr float kAtB = 1 / (2 * kB2 * (kB2 - kA2));  // 1 / M'(b)
 
   /// B^T: input pixels.
-  struct Input {
-    static constexpr bool kPlain = false;
+  struct Input : AllPoints<6> {
     static constexpr int kIn = 6, kOut = 6;
     FACULA_INLINE void apply(const Raw (&d)[kIn], Raw (&out)[kOut]) {
       const Raw product = X::all(kA2 * kB2), sum = X::all(-(kA2 + kB2));
@@ -58,8 +66,7 @@ struct ThreeTaps {
   };
 
   /// G for 3 taps: weights.
-  struct Weight {
-    static constexpr bool kPlain = false;
+  struct Weight : AllPoints<6> {
     static constexpr int kIn = 3, kOut = 6;
     FACULA_INLINE void apply(const Raw (&g)[kIn], Raw (&out)[kOut]) {
       out[0] = X::all(kAtZero) * g[0];
@@ -76,8 +83,7 @@ struct ThreeTaps {
   };
 
   /// G for 4 taps: the gradient of the output, in the gradient of the weights.
-  struct Gradient {
-    static constexpr bool kPlain = false;
+  struct Gradient : AllPoints<6> {
     static constexpr int kIn = 4, kOut = 6;
     FACULA_INLINE void apply(const Raw (&g)[kIn], Raw (&out)[kOut]) {
       out[0] = X::all(kAtZero) * g[0];
@@ -94,8 +100,7 @@ struct ThreeTaps {
   };
 
   /// A^T with 4 rows: pixels of the output.
-  struct Output {
-    static constexpr bool kPlain = false;
+  struct Output : AllPoints<6> {
     static constexpr int kIn = 6, kOut = 4;
     FACULA_INLINE void apply(const Raw (&m)[kIn], Raw (&out)[kOut]) {
       const Raw even_a = m[1] + m[2], odd_a = m[1] - m[2];
@@ -108,8 +113,7 @@ struct ThreeTaps {
   };
 
   /// A^T with 3 rows: the gradient of the weights.
-  struct WeightGradient {
-    static constexpr bool kPlain = false;
+  struct WeightGradient : AllPoints<6> {
     static constexpr int kIn = 6, kOut = 3;
     FACULA_INLINE void apply(const Raw (&m)[kIn], Raw (&out)[kOut]) {
       const Raw even_a = m[1] + m[2], odd_a = m[1] - m[2];
@@ -117,6 +121,87 @@ struct ThreeTaps {
       out[0] = m[0] + even_a + even_b;
       out[1] = X::fma(X::all(kA), odd_a, X::all(kB) * odd_b);
       out[2] = X::fma(X::all(kA2), even_a, X::fma(X::all(kB2), even_b, m[5]));
+    }
+  };
+};
+
+/// Three taps and three pixels, at a, -a, b, -b and infinity. Tiles of fewer pixels leave out
+/// points of the whole ones, so that the same transformed weights serve. Those are divided by
+/// M'(p), where M(x) = R(x) S(x) and S belongs to the points that are left: M'(p) = R(p) S'(p), so
+/// the rows of B^T are multiplied by R(p). Here R(x) = x.
+struct ThreeTapsThreePixels : ThreeTaps {
+  struct SomePoints {
+    static constexpr bool kPlain = false;
+    static constexpr int kPoints = 6;
+    static constexpr int point(int i) { return i + 1; }
+  };
+  struct Input : SomePoints {
+    static constexpr int kIn = 5, kOut = 5;
+    FACULA_INLINE void apply(const Raw (&d)[kIn], Raw (&out)[kOut]) {
+      const Raw minus_a2 = X::all(-kA2), minus_b2 = X::all(-kB2);
+      const Raw odd_a = X::all(kA) * X::fma(minus_b2, d[1], d[3]);
+      const Raw even_a = X::all(kA2) * X::fma(minus_b2, d[0], d[2]);
+      out[0] = even_a + odd_a;
+      out[1] = even_a - odd_a;
+      const Raw odd_b = X::all(kB) * X::fma(minus_a2, d[1], d[3]);
+      const Raw even_b = X::all(kB2) * X::fma(minus_a2, d[0], d[2]);
+      out[2] = even_b + odd_b;
+      out[3] = even_b - odd_b;
+      out[4] = X::fma(X::all(kA2 * kB2), d[0], X::fma(X::all(-(kA2 + kB2)), d[2], d[4]));
+    }
+  };
+  struct Gradient : SomePoints {
+    static constexpr int kIn = 3, kOut = 5;
+    FACULA_INLINE void apply(const Raw (&g)[kIn], Raw (&out)[kOut]) {
+      Raw at_all[Weight::kOut];
+      Weight::apply(g, at_all);
+      for (int i = 0; i < kOut; ++i) out[i] = at_all[point(i)];
+    }
+  };
+  struct Output : SomePoints {
+    static constexpr int kIn = 5, kOut = 3;
+    FACULA_INLINE void apply(const Raw (&m)[kIn], Raw (&out)[kOut]) {
+      const Raw even_a = m[0] + m[1], odd_a = m[0] - m[1];
+      const Raw even_b = m[2] + m[3], odd_b = m[2] - m[3];
+      out[0] = even_a + even_b;
+      out[1] = X::fma(X::all(kA), odd_a, X::all(kB) * odd_b);
+      out[2] = X::fma(X::all(kA2), even_a, X::fma(X::all(kB2), even_b, m[4]));
+    }
+  };
+};
+
+/// Three taps and two pixels, at 0, a, -a and infinity: R(x) = x^2 - b^2.
+struct ThreeTapsTwoPixels : ThreeTaps {
+  struct SomePoints {
+    static constexpr bool kPlain = false;
+    static constexpr int kPoints = 6;
+    static constexpr int point(int i) { return i < 3 ? i : 5; }
+  };
+  struct Input : SomePoints {
+    static constexpr int kIn = 4, kOut = 4;
+    FACULA_INLINE void apply(const Raw (&d)[kIn], Raw (&out)[kOut]) {
+      out[0] = X::fma(X::all(kA2 * kB2), d[0], X::all(-kB2) * d[2]);
+      const Raw even = X::all(kA2 - kB2) * d[2], odd = X::all(kA * (kA2 - kB2)) * d[1];
+      out[1] = even + odd;
+      out[2] = even - odd;
+      out[3] = X::fma(X::all(-kA2), d[1], d[3]);
+    }
+  };
+  struct Gradient : SomePoints {
+    static constexpr int kIn = 2, kOut = 4;
+    FACULA_INLINE void apply(const Raw (&g)[kIn], Raw (&out)[kOut]) {
+      out[0] = X::all(kAtZero) * g[0];
+      const Raw even = X::all(kAtA) * g[0], odd = X::all(kAtA * kA) * g[1];
+      out[1] = even + odd;
+      out[2] = even - odd;
+      out[3] = g[1];
+    }
+  };
+  struct Output : SomePoints {
+    static constexpr int kIn = 4, kOut = 2;
+    FACULA_INLINE void apply(const Raw (&m)[kIn], Raw (&out)[kOut]) {
+      out[0] = m[0] + (m[1] + m[2]);
+      out[1] = X::fma(X::all(kA), m[1] - m[2], m[3]);
     }
   };
 };
@@ -138,8 +223,7 @@ struct TwoTaps {
   static constexpr float kAtA = 1 / (2 * kA * (kA2 - kB2));  // 1 / M'(a)
   static constexpr float kAtB = 1 / (2 * kB * (kB2 - kA2));  // 1 / M'(b)
 
-  struct Input {
-    static constexpr bool kPlain = false;
+  struct Input : AllPoints<5> {
     static constexpr int kIn = 5, kOut = 5;
     FACULA_INLINE void apply(const Raw (&d)[kIn], Raw (&out)[kOut]) {
       const Raw minus_a2 = X::all(-kA2), minus_b2 = X::all(-kB2);
@@ -154,8 +238,7 @@ struct TwoTaps {
       out[4] = X::fma(X::all(kA2 * kB2), d[0], X::fma(X::all(-(kA2 + kB2)), d[2], d[4]));
     }
   };
-  struct Weight {
-    static constexpr bool kPlain = false;
+  struct Weight : AllPoints<5> {
     static constexpr int kIn = 2, kOut = 5;
     FACULA_INLINE void apply(const Raw (&g)[kIn], Raw (&out)[kOut]) {
       const Raw even_a = X::all(kAtA) * g[0], odd_a = X::all(kAtA * kA) * g[1];
@@ -167,8 +250,7 @@ struct TwoTaps {
       out[4] = g[1];
     }
   };
-  struct Gradient {
-    static constexpr bool kPlain = false;
+  struct Gradient : AllPoints<5> {
     static constexpr int kIn = 4, kOut = 5;
     FACULA_INLINE void apply(const Raw (&g)[kIn], Raw (&out)[kOut]) {
       const Raw even_a = X::fma(X::all(kAtA), g[0], X::all(kAtA * kA2) * g[2]);
@@ -182,8 +264,7 @@ struct TwoTaps {
       out[4] = g[3];
     }
   };
-  struct Output {
-    static constexpr bool kPlain = false;
+  struct Output : AllPoints<5> {
     static constexpr int kIn = 5, kOut = 4;
     FACULA_INLINE void apply(const Raw (&m)[kIn], Raw (&out)[kOut]) {
       const Raw even_a = m[0] + m[1], odd_a = m[0] - m[1];
@@ -194,8 +275,7 @@ struct TwoTaps {
       out[3] = X::fma(X::all(kA2 * kA), odd_a, X::fma(X::all(kB2 * kB), odd_b, m[4]));
     }
   };
-  struct WeightGradient {
-    static constexpr bool kPlain = false;
+  struct WeightGradient : AllPoints<5> {
     static constexpr int kIn = 5, kOut = 2;
     FACULA_INLINE void apply(const Raw (&m)[kIn], Raw (&out)[kOut]) {
       out[0] = (m[0] + m[1]) + (m[2] + m[3]);
@@ -207,8 +287,7 @@ struct TwoTaps {
 /// One tap: the pixels as they are, all multiplied by the same weight.
 struct OneTap {
   template <int N>
-  struct Identity {
-    static constexpr bool kPlain = true;
+  struct Identity : AllPoints<N, true> {
     static constexpr int kIn = N, kOut = N;
     FACULA_INLINE void apply(const Vec<float>::Raw (&in)[N], Vec<float>::Raw (&out)[N]) {
       for (int i = 0; i < N; ++i) out[i] = in[i];

@@ -18,6 +18,8 @@ namespace {
 /// Elements of a slice's pixels, which stay in the second-level cache while all weights go by; and
 /// pixels of a slice.
 constexpr std::int64_t kSliceElements = 32768, kFewestPixels = 48, kMostPixels = 512;
+/// Elements of a chunk of rows, and rows, that stay in that cache while all sums go by.
+constexpr std::int64_t kChunkElements = 32768, kFewestRows = 32;
 /// Partial weight gradients: at most so many, and so many elements together, beyond two.
 constexpr std::int64_t kMostParts = 16, kPartElements = 2 << 20;
 /// Pixels and multiplications worth a part of their own.
@@ -108,16 +110,31 @@ Tensor correlate(const Tensor& a, const Tensor& b, std::int64_t pixels) {
   const std::int64_t parts = (pixels + per_part - 1) / per_part;
   const Tensor result = new_tensor({parts, m, size / m}, kFloat32, kCPU);
   float* sums = result.impl()->typed<float>();
+  const float* rows_a = a.impl()->typed<float>();
+  const float* rows_b = b.impl()->typed<float>();
+  const std::int64_t per_chunk = std::max(kFewestRows, kChunkElements / (m + n));
   base::parallel_for(parts, [&](std::int64_t part) {
-    const std::int64_t first = part * per_part;
     float* own = sums + part * size;
     std::fill_n(own, size, 0.0f);
-    kernels().correlate({.rows = std::min(per_part, pixels - first),
-                         .m = m,
-                         .n = n,
-                         .a = a.impl()->typed<float>() + first * m,
-                         .b = b.impl()->typed<float>() + first * n,
-                         .sums = own});
+    const std::int64_t end = std::min(pixels, (part + 1) * per_part);
+    for (std::int64_t first = part * per_part; first < end; first += per_chunk) {
+      const std::int64_t rows = std::min(per_chunk, end - first),
+                         next = std::min(per_chunk, end - first - rows);
+      const std::int64_t start[] = {0};
+      kernels().correlate(
+          {.m = m,
+           .n = n,
+           .a = rows_a + first * m,
+           .b = rows_b + first * n,
+           .a_step = m,
+           .b_step = n,
+           .rows = rows,
+           .a_runs = start,
+           .b_runs = start,
+           .sums = own,
+           .next_a = {rows_a + (first + rows) * m, static_cast<std::size_t>(next * m)},
+           .next_b = {rows_b + (first + rows) * n, static_cast<std::size_t>(next * n)}});
+    }
   });
   sum_parts(sums, parts, size);
   return result;
@@ -135,8 +152,7 @@ void run_weight_gradient(const KernelArgs& args, const ConvShape& s) {
   const std::int64_t pixels = s.n * s.oh * s.ow;
   const WeightMatrix w(args.out());
   const bool swapped = outputs_fill_vectors_better(s);
-  const Tensor sums =
-      swapped ? correlate(x, gradient, pixels) : correlate(gradient, x, pixels);
+  const Tensor sums = swapped ? correlate(x, gradient, pixels) : correlate(gradient, x, pixels);
   const std::int64_t row = kernels().padded(swapped ? s.oc : s.c);
   const float* from = sums.impl()->typed<float>();
   for (std::int64_t k = 0; k < s.oc; ++k) {

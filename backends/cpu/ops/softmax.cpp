@@ -5,6 +5,8 @@
 
 #include "backends/cpu/loops_of.h"
 #include "backends/cpu/registration.h"
+#include "backends/cpu/scratch.h"
+#include "backends/cpu/streaming.h"
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
@@ -40,10 +42,36 @@ void for_rows(std::int64_t rows, std::int64_t n, Body body) {
 
 // --- Softmax -------------------------------------------------------------------------------------
 
+/// True if the results are better written past the caches and the loops for that can do it: three
+/// rows at a time should stay in a core's cache.
+bool streams(const Tensor& out, std::int64_t n) {
+  constexpr std::int64_t kLine = 64, kLongest = 1 << 16;
+  return worth_streaming(out.nbytes()) && n >= kSoftmaxLongRow && n <= kLongest &&
+         n % kSoftmaxLanes == 0 && reinterpret_cast<std::uintptr_t>(out.impl()->data) % kLine == 0;
+}
+
+template <class T>
+void stream_rows(const Tensor& in, const Tensor& out, std::int64_t n, bool log) {
+  constexpr std::int64_t kSliceElements = 131072;
+  // Rows of input and output often begin at the same place within a page. The scratch row must not:
+  // processors would take loads of the one for loads of what was just stored in the other.
+  constexpr std::int64_t kSkew = 272;
+  const auto loop = log ? loops<T>().stream_log_softmax : loops<T>().stream_softmax;
+  const std::int64_t rows = in.numel() / n, group = std::max<std::int64_t>(1, kSliceElements / n);
+  base::parallel_for((rows + group - 1) / group, [&](std::int64_t slice) {
+    const std::int64_t first = slice * group;
+    const Scratch<T> scratch(kSkew + n);
+    loop(in.impl()->typed<T>() + first * n, out.impl()->typed<T>() + first * n,
+         std::min(group, rows - first), n, scratch.data() + kSkew);
+    finish_streaming();
+  });
+}
+
 template <class T>
 void run_rows(const Tensor& in, const Tensor& out, bool log) {
   const std::int64_t n = in.dim() == 0 ? 1 : in.sizes()[in.dim() - 1];
   if (in.numel() == 0) return;
+  if (streams(out, n)) return stream_rows<T>(in, out, n, log);
   const auto loop = log ? loops<T>().log_softmax : loops<T>().softmax;
   for_rows(in.numel() / n, n, [&](std::int64_t first, std::int64_t last) {
     loop(in.impl()->typed<T>() + first * n, out.impl()->typed<T>() + first * n, last - first, n);

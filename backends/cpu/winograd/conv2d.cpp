@@ -2,6 +2,7 @@
 // conversion of the op's operands.
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <utility>
 
 #include <facula/backends.h>
@@ -81,10 +82,16 @@ Correlation input_gradient_of(const ConvShape& s) {
 
 /// Products as a fraction of direct summation's.
 double products_of(const Correlation& s) {
-  std::int64_t of_tile = 0;
-  for (std::int64_t i = 0; i < s.parts(); ++i) of_tile += s.part(i).filter.positions;
+  std::int64_t products = 0;
+  for (std::int64_t i = 0; i < s.parts(); ++i) {
+    for (std::int64_t region = 0; region < Correlation::kRegions; ++region) {
+      const auto& filter = s.part(i, region).filter;
+      products +=
+          s.tiles(region) * std::popcount(filter.used) * (filter.positions / filter.matrices);
+    }
+  }
   const std::int64_t direct = s.n * s.oh * s.ow * winograd::kAllTaps;
-  return static_cast<double>(s.tiles() * of_tile * (s.transposed ? s.parts() : 1)) /
+  return static_cast<double>(products * (s.transposed ? s.parts() : 1)) /
          static_cast<double>(direct);
 }
 

@@ -4,6 +4,7 @@
 // multiplies them by the transformed weights, adding up in a buffer, and transforms that back. Both
 // buffers stay in the second-level cache; weights stream through.
 #include <algorithm>
+#include <vector>
 
 #include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/scratch.h"
@@ -74,7 +75,7 @@ class TransformedWeights {
   Products products(const PartOfCorrelation& part, const Transformed& tiles, std::int64_t count,
                     std::int64_t first_channel, std::int64_t channels, std::int64_t first_output,
                     std::int64_t outputs, const Transformed& sums) const {
-    return {.positions = part.filter.positions,
+    return {.matrices = part.filter.used,
             .sharing = part.filter.positions / part.filter.matrices,
             .rows = count,
             .columns = outputs,
@@ -129,22 +130,41 @@ Epilogue epilogue_of(const Correlation& s, std::int64_t part, const Epilogue& al
   return own;
 }
 
-/// What a slice, or the next one, reads after some channels of some tiles for a part: other
-/// channels of these tiles, another part, the next tiles.
-ReadAhead reads_after(const Correlation& s, const float* images, std::int64_t part, Part tiles) {
-  tiles.first_channel += tiles.channels;
-  if (tiles.first_channel == s.channels) {
-    tiles.first_channel = 0;
-    if (++part == s.parts()) {
-      part = 0;
-      tiles.first_tile += tiles.tiles;
-      tiles.tiles = std::min(tiles.tiles, s.tiles() - tiles.first_tile);
+/// Tiles of a region that are transformed and multiplied together.
+struct Block {
+  std::int64_t region, first_tile, tiles;
+};
+
+/// All tiles, at most so many in a block.
+std::vector<Block> blocks_of(const Correlation& s, std::int64_t block_tiles) {
+  std::vector<Block> blocks;
+  for (std::int64_t region = 0; region < Correlation::kRegions; ++region) {
+    const std::int64_t tiles = s.tiles(region);
+    for (std::int64_t first = 0; first < tiles; first += block_tiles) {
+      blocks.push_back({region, first, std::min(block_tiles, tiles - first)});
     }
   }
-  tiles.channels = std::min(kChannels, s.channels - tiles.first_channel);
-  const PartOfCorrelation next = s.part(part);
+  return blocks;
+}
+
+/// What a slice, or the next one, reads after the channels from `channel` of a block for a part:
+/// other channels of these tiles, another part, the next block.
+ReadAhead reads_after(const Correlation& s, const float* images, const Block& block,
+                      const Block& next, std::int64_t part, std::int64_t channel) {
+  const Block* tiles = &block;
+  channel += kChannels;
+  if (channel >= s.channels) {
+    channel = 0;
+    if (++part == s.parts()) {
+      part = 0;
+      tiles = &next;
+    }
+  }
+  const PartOfCorrelation reads = s.part(part, tiles->region);
   ReadAhead ahead;
-  ahead.add(s.inputs(next, images), tiles, next.filter.taps_h, next.filter.taps_w);
+  ahead.add(s.inputs(reads, images),
+            {tiles->first_tile, tiles->tiles, channel, std::min(kChannels, s.channels - channel)},
+            reads);
   return ahead;
 }
 
@@ -160,32 +180,33 @@ void correlate(const Correlation& s, const float* images, const Taps<const float
                       (s.stride == 1 || s.transposed);
   const Buffer inside(s.positions(), block_tiles, std::min(kChannels, s.channels));
   const Buffer outside(s.positions(), block_tiles, std::min(kOutputs, s.outputs));
-  const std::int64_t tile_blocks = divide_up(s.tiles(), block_tiles);
+  const std::vector<Block> blocks = blocks_of(s, block_tiles);
   const std::int64_t output_blocks = divide_up(s.outputs, kOutputs);
   // Slices that run at the same time use the same weights.
-  base::parallel_for(tile_blocks * output_blocks, [&](std::int64_t slice) {
+  base::parallel_for(std::ssize(blocks) * output_blocks, [&](std::int64_t slice) {
     const Scratch<float> memory(inside.numel() + outside.numel());
     const Transformed tiles = inside.at(memory.data());
     const Transformed sums = outside.at(memory.data() + inside.numel());
-    const std::int64_t first = slice % tile_blocks * block_tiles;
-    const std::int64_t count = std::min(block_tiles, s.tiles() - first);
-    const std::int64_t output = slice / tile_blocks * kOutputs;
+    const std::size_t number = static_cast<std::size_t>(slice) % blocks.size();
+    const Block &block = blocks[number], &next = blocks[(number + 1) % blocks.size()];
+    const std::int64_t output = slice / std::ssize(blocks) * kOutputs;
     const std::int64_t outputs = std::min(kOutputs, s.outputs - output);
     for (std::int64_t i = 0; i < s.parts(); ++i) {
-      const PartOfCorrelation part = s.part(i);
+      const PartOfCorrelation part = s.part(i, block.region);
       for (std::int64_t c = 0; c < s.channels; c += kChannels) {
         const std::int64_t channels = std::min(kChannels, s.channels - c);
-        part.filter.input(s.inputs(part, images), {first, count, c, channels}, tiles);
+        part.filter.input(s.inputs(part, images), {block.first_tile, block.tiles, c, channels},
+                          tiles);
         Products products =
-            weights.products(part, tiles, count, c, channels, output, outputs, sums);
-        const ReadAhead ahead = reads_after(s, images, i, {first, count, c, channels});
+            weights.products(part, tiles, block.tiles, c, channels, output, outputs, sums);
+        const ReadAhead ahead = reads_after(s, images, block, next, i, c);
         ahead.during(products);
         winograd_kernels().products(products);
       }
       // The parts are terms of the same pixels, or transposed give different ones.
       const bool add = i > 0 && !s.transposed;
-      part.filter.output(sums, epilogue_of(s, i, epilogue), {first, count, output, outputs},
-                         s.results(part, result),
+      part.filter.output(sums, epilogue_of(s, i, epilogue),
+                         {block.first_tile, block.tiles, output, outputs}, s.results(part, result),
                          add      ? StoreMode::add
                          : stream ? StoreMode::stream
                                   : StoreMode::usual);

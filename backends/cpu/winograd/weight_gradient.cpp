@@ -26,13 +26,13 @@ static_assert(2 * kTilesAtATime <= ReadAhead::kMostTiles);
 /// Images of so many elements together are still in the caches; asking for them would only take
 /// time.
 constexpr std::int64_t kCachedNumel = 4 << 20;
-/// Tiles are cut into shares to make this many slices, each of at least so many tiles, and so that
-/// sums over more tiles do not exceed the errors stated in backends.h.
+/// Tiles of each size are cut into shares to make this many slices, each of at least so many tiles,
+/// and so that sums over more tiles do not exceed the errors stated in backends.h.
 constexpr std::int64_t kWantedSlices = 16;
 constexpr std::int64_t kFewestTiles = 64, kMostTiles = 1024;
 
 struct Cut {
-  std::int64_t parts, channel_blocks, output_blocks, tiles_per_share, shares;
+  std::int64_t parts, channel_blocks, output_blocks, shares;
 
   explicit Cut(const Correlation& s)
       : parts(s.parts()),
@@ -41,8 +41,7 @@ struct Cut {
     const std::int64_t most =
         std::max(divide_up(kWantedSlices, slices_of_share()), divide_up(s.tiles(), kMostTiles));
     const std::int64_t wanted = std::clamp<std::int64_t>(s.tiles() / kFewestTiles, 1, most);
-    tiles_per_share = divide_up(s.tiles(), wanted);
-    shares = divide_up(s.tiles(), tiles_per_share);
+    shares = divide_up(s.tiles(), divide_up(s.tiles(), wanted));
   }
   std::int64_t slices_of_share() const { return parts * channel_blocks * output_blocks; }
   std::int64_t slices() const { return slices_of_share() * shares; }
@@ -54,7 +53,7 @@ void add_products(const Filter& filter, const Transformed& dy, std::int64_t outp
                   const Transformed& x, std::int64_t channels, std::int64_t tiles,
                   const Transformed& sums, bool accumulate, const ReadAhead& ahead) {
   const std::int64_t sharing = filter.positions / filter.matrices;
-  Products products = {.positions = filter.matrices,
+  Products products = {.matrices = filter.used,
                        .sharing = 1,
                        .rows = outputs,
                        .columns = channels,
@@ -114,19 +113,15 @@ void finish(const PartOfCorrelation& part, const Transformed& sums, std::int64_t
   }
 }
 
-/// A part of a correlation, and some of its tiles, channels and outputs.
+/// A part of a correlation, a share of its tiles, and some of its channels and outputs.
 struct Slice {
-  PartOfCorrelation part;
-  std::int64_t share;
-  std::int64_t first_tile, end_tile;
+  std::int64_t part, share;
   std::int64_t first_channel, channels;
   std::int64_t first_output, outputs;
 
   Slice(const Correlation& s, const Cut& cut, std::int64_t slice)
-      : part(s.part(slice / (cut.channel_blocks * cut.output_blocks) % cut.parts)),
+      : part(slice / (cut.channel_blocks * cut.output_blocks) % cut.parts),
         share(slice / cut.slices_of_share()),
-        first_tile(share * cut.tiles_per_share),
-        end_tile(std::min(first_tile + cut.tiles_per_share, s.tiles())),
         first_channel(slice / cut.output_blocks % cut.channel_blocks * kChannels),
         channels(std::min(kChannels, s.channels - first_channel)),
         first_output(slice % cut.output_blocks * kOutputs),
@@ -162,30 +157,35 @@ void weight_gradient(const Correlation& s, const float* images, const float* gra
     float* dy_memory = memory.data() + input_buffer.numel();
     const Transformed sums = sum_buffer.at(dy_memory + output_buffer.numel());
     const Slice slice(s, cut, number);
-    const Filter& filter = slice.part.filter;
-    const auto inputs = s.inputs(slice.part, images);
-    const auto results = s.results(slice.part, gradient);
-    const std::int64_t step =
-        std::max(kFewestAtATime, kTilesAtATime * filter.matrices / filter.positions);
-    for (std::int64_t tile = slice.first_tile; tile < slice.end_tile; tile += step) {
-      const std::int64_t tiles = std::min(step, slice.end_tile - tile);
-      const Transformed x = positions_of(filter, input_buffer, memory.data(), tiles);
-      const Transformed dy = positions_of(filter, output_buffer, dy_memory, tiles);
-      filter.input(inputs, {tile, tiles, slice.first_channel, slice.channels}, x);
-      filter.gradient(results, {tile, tiles, slice.first_output, slice.outputs}, dy);
-      const std::int64_t next = tile + tiles, more = std::min(step, slice.end_tile - next);
-      ReadAhead ahead;
-      if (large) {
-        ahead.add(inputs, {next, more, slice.first_channel, slice.channels}, filter.taps_h,
-                  filter.taps_w);
-        ahead.add(results, {next, more, slice.first_output, slice.outputs}, 1, 1);
+    for (std::int64_t region = 0; region < Correlation::kRegions; ++region) {
+      const PartOfCorrelation part = s.part(slice.part, region);
+      const Filter& filter = part.filter;
+      const auto inputs = s.inputs(part, images);
+      const auto results = s.results(part, gradient);
+      const std::int64_t first_tile = slice.share * s.tiles(region) / cut.shares;
+      const std::int64_t end_tile = (slice.share + 1) * s.tiles(region) / cut.shares;
+      const std::int64_t step =
+          std::max(kFewestAtATime, kTilesAtATime * filter.matrices / filter.positions);
+      for (std::int64_t tile = first_tile; tile < end_tile; tile += step) {
+        const std::int64_t tiles = std::min(step, end_tile - tile);
+        const Transformed x = positions_of(filter, input_buffer, memory.data(), tiles);
+        const Transformed dy = positions_of(filter, output_buffer, dy_memory, tiles);
+        filter.input(inputs, {tile, tiles, slice.first_channel, slice.channels}, x);
+        filter.gradient(results, {tile, tiles, slice.first_output, slice.outputs}, dy);
+        const std::int64_t next = tile + tiles, more = std::min(step, end_tile - next);
+        ReadAhead ahead;
+        if (large) {
+          ahead.add(inputs, {next, more, slice.first_channel, slice.channels}, part);
+          ahead.add(results, {next, more, slice.first_output, slice.outputs}, 1, 1);
+        }
+        // The first region has tiles in every share, and they have all positions.
+        add_products(filter, dy, slice.outputs, x, slice.channels, tiles, sums,
+                     tile > first_tile || region > 0, ahead);
       }
-      add_products(filter, dy, slice.outputs, x, slice.channels, tiles, sums,
-                   tile > slice.first_tile, ahead);
     }
     Taps<float> to = taps;
     to.data = result + slice.share * numel;
-    finish(slice.part, sums, slice.outputs, slice.channels,
+    finish(s.part(slice.part), sums, slice.outputs, slice.channels,
            to.from(slice.first_channel, slice.first_output));
   });
   if (cut.shares == 1) return;

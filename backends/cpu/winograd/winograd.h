@@ -2,6 +2,7 @@
 // backends/cpu/kernels/winograd.h.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "backends/cpu/convolution.h"
@@ -14,6 +15,8 @@ namespace facula::cpu::winograd {
 constexpr std::int64_t kTaps = 3, kAllTaps = kTaps * kTaps;
 /// Matrices of transformed weights, for stride 1 and, in all parts together, for stride 2.
 constexpr std::int64_t kMatrices = 36;
+/// With fewer tiles the smaller ones do not pay: tiles of each size read the weights anew.
+constexpr std::int64_t kFewestTilesOfSizes = 20;
 
 using base::divide_up;
 constexpr std::int64_t round_up(std::int64_t n, std::int64_t multiple) {
@@ -41,10 +44,18 @@ struct PartOfLine {
   }
 };
 
-/// Part of a correlation: one with stride 1 of some of the pixels with some of the taps.
+/// One dimension of a region of tiles.
+struct TilesOfLine {
+  std::int64_t first, count;
+  int missing;  ///< pixels that a tile has less than a whole one
+};
+
+/// Part of a correlation: one with stride 1 of some of the pixels with some of the taps, in a
+/// region of tiles.
 struct PartOfCorrelation {
   const Filter& filter;
   PartOfLine rows, columns;
+  TilesOfLine tile_rows, tile_columns;
   std::int64_t first_matrix;  ///< of the transformed weights
 };
 
@@ -63,45 +74,77 @@ struct Correlation {
   bool transposed;
 
   std::int64_t parts() const { return stride * stride; }
-  PartOfCorrelation part(std::int64_t number) const {
+  /// Regions have tiles of the same size: the first the whole ones, the others those in which
+  /// lines, columns or both end, if they are smaller. The first has at least a quarter of all
+  /// tiles.
+  static constexpr std::int64_t kRegions = 4;
+  PartOfCorrelation part(std::int64_t number, std::int64_t region = 0) const {
+    const TilesOfLine tile_rows = region_of_line(oh, region / 2);
+    const TilesOfLine tile_columns = region_of_line(ow, region % 2);
     const std::int64_t i = number / stride, j = number % stride;
     const Kernels& kernels = winograd_kernels();
     std::int64_t matrices = 0;
     for (std::int64_t k = 0; k < number; ++k) matrices += kernels.parts[k / 2][k % 2].matrices;
-    return {stride == 1 ? kernels.whole : kernels.parts[i][j],
-            {i, stride, transposed, transposed ? oh : h, pad_h},
-            {j, stride, transposed, transposed ? ow : w, pad_w},
-            matrices};
+    return {
+        stride == 1 ? kernels.whole[tile_rows.missing][tile_columns.missing] : kernels.parts[i][j],
+        {i, stride, transposed, transposed ? oh : h, pad_h},
+        {j, stride, transposed, transposed ? ow : w, pad_w},
+        tile_rows,
+        tile_columns,
+        matrices};
   }
   /// The most positions that a part has.
   std::int64_t positions() const { return part(0).filter.positions; }
 
-  std::int64_t tile_rows() const { return divide_up(oh, kTile * (transposed ? stride : 1)); }
-  std::int64_t tile_columns() const { return divide_up(ow, kTile * (transposed ? stride : 1)); }
-  std::int64_t tiles() const { return n * tile_rows() * tile_columns(); }
+  std::int64_t tiles() const { return n * tiles_of_line(oh) * tiles_of_line(ow); }
+  std::int64_t tiles(std::int64_t region) const {
+    return n * region_of_line(oh, region / 2).count * region_of_line(ow, region % 2).count;
+  }
   /// The images that a part reads its tiles from.
   Images<const float> inputs(const PartOfCorrelation& part, const float* data) const {
-    auto images = transposed ? whole(data, h, w, channels) : strided(part, data, h, w, channels);
-    images.pad_h = part.rows.before;
-    images.pad_w = part.columns.before;
+    auto images =
+        transposed ? whole(part, data, h, w, channels) : strided(part, data, h, w, channels);
+    images.pad_h += part.rows.before;
+    images.pad_w += part.columns.before;
     return images;
   }
   /// Those that it writes tiles to, or whose gradient it reads.
   template <class T>
   Images<T> results(const PartOfCorrelation& part, T* data) const {
-    return transposed ? strided(part, data, oh, ow, outputs) : whole(data, oh, ow, outputs);
+    return transposed ? strided(part, data, oh, ow, outputs) : whole(part, data, oh, ow, outputs);
   }
 
  private:
+  std::int64_t tiles_of_line(std::int64_t size) const {
+    return divide_up(size, kTile * (transposed ? stride : 1));
+  }
+  /// The whole tiles of a line of pixels, or the one in which it ends.
+  TilesOfLine region_of_line(std::int64_t size, bool end) const {
+    const std::int64_t count = tiles_of_line(size), missing = round_up(size, kTile) - size;
+    const bool smaller =
+        stride == 1 && missing > 0 && size > kTile && tiles() >= kFewestTilesOfSizes;
+    if (end) return {count - 1, smaller, static_cast<int>(std::min<std::int64_t>(missing, 2))};
+    return {0, count - smaller, 0};
+  }
   template <class T>
-  Images<T> whole(T* data, std::int64_t height, std::int64_t width, std::int64_t depth) const {
+  Images<T> whole(const PartOfCorrelation& part, T* data, std::int64_t height, std::int64_t width,
+                  std::int64_t depth) const {
     const std::int64_t line = width * depth;
-    return {data, height, width, height * line, line, depth, tile_rows(), tile_columns(), 0, 0};
+    return {data,
+            height,
+            width,
+            height * line,
+            line,
+            depth,
+            part.tile_rows.count,
+            part.tile_columns.count,
+            -part.tile_rows.first * kTile,
+            -part.tile_columns.first * kTile};
   }
   template <class T>
   Images<T> strided(const PartOfCorrelation& part, T* data, std::int64_t height, std::int64_t width,
                     std::int64_t depth) const {
-    Images<T> images = whole(data, height, width, depth);
+    Images<T> images = whole(part, data, height, width, depth);
     images.data +=
         part.rows.first_pixel * images.line_stride + part.columns.first_pixel * images.pixel_stride;
     images.h = part.rows.pixels;
@@ -143,6 +186,12 @@ class ReadAhead {
   /// at most kMostTiles tiles.
   void add(const Images<const float>& images, const Part& tiles, std::int64_t taps_h,
            std::int64_t taps_w);
+  /// The same for the inputs of a part. Smaller tiles come long after those that they share pixels
+  /// with, so these are added too.
+  void add(const Images<const float>& inputs, const Part& tiles, const PartOfCorrelation& part) {
+    add(inputs, tiles, part.tile_rows.first > 0 ? 1 : part.filter.taps_h,
+        part.tile_columns.first > 0 ? 1 : part.filter.taps_w);
+  }
   void during(Products& products) const {
     products.ahead = pieces_.data();
     products.pieces_ahead = pieces_count_;

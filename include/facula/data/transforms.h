@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -24,6 +25,26 @@ class FACULA_API Compose {
 
  private:
   std::vector<Transform> transforms_;
+};
+
+/// What a number is drawn from: {low, high}, or one number x for [middle - x, middle + x]; options
+/// say what lies in the middle.
+struct Range {
+  Range(double reach) : low(-reach), high(reach), around_middle(true) {}
+  Range(double least, double most) : low(least), high(most) {}
+
+  double low, high;
+  bool around_middle = false;
+};
+
+/// A level for all channels, or one for each of RGB.
+struct Fill {
+  Fill(std::uint8_t level) : levels{level, level, level} {}
+  Fill(std::uint8_t red, std::uint8_t green, std::uint8_t blue)
+      : levels{red, green, blue}, colored(true) {}
+
+  std::array<std::uint8_t, 3> levels;
+  bool colored = false;
 };
 
 /// To float32 in [0, 1] and [C, H, W].
@@ -127,29 +148,37 @@ class FACULA_API Grayscale {
   std::int64_t channels_;
 };
 
-/// Each factor is drawn from [max(0, 1 - x), 1 + x], the shift of the hue from [-hue, hue] (of a
-/// turn, at most 0.5); the four are applied in random order. Works on pixels, before ToTensor.
+/// Factors are drawn around 1, not below 0, and the shift of the hue around 0 (of a turn, within
+/// [-0.5, 0.5]); those that have a range other than the middle are applied in random order. Works
+/// on pixels, before ToTensor.
 struct ColorJitterOptions {
-  double brightness = 0, contrast = 0, saturation = 0, hue = 0;
+  Range brightness = 0, contrast = 0, saturation = 0, hue = 0;
 };
 class FACULA_API ColorJitter {
  public:
+  /// Throws ValueError for what is not finite, not in ascending order or out of bounds.
   explicit ColorJitter(const ColorJitterOptions& options);
   void operator()(Sample& sample, Random& random) const;
 
  private:
-  ColorJitterOptions options_;
+  std::array<std::array<double, 2>, 4> ranges_;
 };
 
-/// Turns by an angle drawn from [-degrees, degrees] about the middle, counter-clockwise; the size
-/// stays. Works on pixels, before ToTensor.
+/// Turns counter-clockwise by an angle drawn around 0. Works on pixels, before ToTensor.
 struct RandomRotationOptions {
-  double degrees = 0;
-  Interpolation interpolation = Interpolation::nearest;  ///< or bilinear
-  std::uint8_t fill = 0;
+  Range degrees = 0;
+  Interpolation interpolation = Interpolation::nearest;
+  /// The image becomes as large as the turned one needs, which differs from sample to sample;
+  /// otherwise its size stays and corners are lost.
+  bool expand = false;
+  /// About which point: {x, y} in pixels from the upper left corner; none: the middle.
+  std::optional<std::array<double, 2>> center = {};
+  /// Where the image ends. One of three levels is for RGB images only.
+  Fill fill = 0;
 };
 class FACULA_API RandomRotation {
  public:
+  /// Throws ValueError for what is not finite or not in ascending order.
   explicit RandomRotation(const RandomRotationOptions& options);
   void operator()(Sample& sample, Random& random) const;
 

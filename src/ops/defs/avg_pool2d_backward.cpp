@@ -2,9 +2,25 @@
 
 #include <facula/ops.h>
 
-#include "ops/schema/op_def.h"
+#include "ops/schema/pool.h"
 
 namespace facula::ops {
+namespace {
+
+/// The windows of an input of `sizes` must be as many as grad has, with ceil_mode or without.
+void check_windows(IntList sizes, const avg_pool2d_backward_attrs& attrs, IntList grad) {
+  for (const bool ceil_mode : {false, true}) {
+    const PoolShape shape = pool_shape(sizes, attrs.kernel_size, attrs.stride, attrs.padding, {1},
+                                       ceil_mode, "avg_pool2d_backward");
+    if (grad[2] == shape.out_height && grad[3] == shape.out_width) return;
+  }
+  fail<ShapeError>(
+      "avg_pool2d_backward: grad of size {} does not have the windows of an input of size {} with "
+      "kernel {}, stride {} and padding {}",
+      grad, sizes, attrs.kernel_size, attrs.stride, attrs.padding);
+}
+
+}  // namespace
 
 OpDef define_avg_pool2d_backward() {
   return {
@@ -32,8 +48,9 @@ OpDef define_avg_pool2d_backward() {
                               "avg_pool2d_backward: grad of size {}, expected "
                               "[N, C, h, w]",
                               grad.sizes());
-            c.out(grad.dtype(), {grad.sizes()[0], grad.sizes()[1], size[0], size[1]},
-                  format == "channels_last" ? kChannelsLast : kContiguous);
+            const Dims sizes = {grad.sizes()[0], grad.sizes()[1], size[0], size[1]};
+            check_windows(sizes, attrs, grad.sizes());
+            c.out(grad.dtype(), sizes, format == "channels_last" ? kChannelsLast : kContiguous);
           },
       .gradient =
           [](GradientContext& g) {
@@ -67,6 +84,10 @@ OpDef define_avg_pool2d_backward() {
                     "expected [N, C, h, w]");
             e.fails({e.normal({2, 3, 3, 3}), Dims{6, 6}, Dims{2}, Dims{}, Dims{0}, true, "rows"},
                     "unknown memory format");
+            e.fails({e.normal({2, 3, 3, 4}), Dims{6, 6}, Dims{2}, Dims{}, Dims{0}, true},
+                    "does not have the windows of an input of size [2, 3, 6, 6]");
+            e.fails({e.normal({2, 3, 3, 3}), Dims{6, 6}, Dims{2}, Dims{0}, Dims{0}, true},
+                    "must be positive");
           },
   };
 }

@@ -13,11 +13,15 @@ std::int64_t PoolAxis::windows(std::int64_t size, bool ceil_mode) const {
 PoolShape pool_shape(const Tensor& input, const Dims& kernel, const Dims& stride,
                      const Dims& padding, const Dims& dilation, bool ceil_mode, const char* op) {
   check<ValueError>(input.defined(), "{}: the input is an undefined tensor", op);
-  check<ShapeError>(input.dim() == 4, "{}: input of size {}, expected [N, C, H, W]", op,
-                    input.sizes());
   check<DTypeError>(kFloatingTypes.contains(input.dtype()),
                     "{}: dtype {} is not supported; convert it with to(kFloat32)", op,
                     name_of(input.dtype()));
+  return pool_shape(input.sizes(), kernel, stride, padding, dilation, ceil_mode, op);
+}
+
+PoolShape pool_shape(IntList sizes, const Dims& kernel, const Dims& stride, const Dims& padding,
+                     const Dims& dilation, bool ceil_mode, const char* op) {
+  check<ShapeError>(sizes.size() == 4, "{}: input of size {}, expected [N, C, H, W]", op, sizes);
   const Dims& steps = stride.empty() ? kernel : stride;
   for (const Dims* list : {&kernel, &steps, &padding, &dilation}) {
     check<ValueError>(list->size() == 1 || list->size() == 2,
@@ -33,16 +37,16 @@ PoolShape pool_shape(const Tensor& input, const Dims& kernel, const Dims& stride
                       steps, dilation);
     check<ValueError>(axis.padding >= 0 && axis.padding <= axis.kernel / 2,
                       "{}: padding {} must be at most half of kernel {}", op, padding, kernel);
-    const std::int64_t size = input.sizes()[2 + d];
+    const std::int64_t size = sizes[2 + d];
     const std::int64_t windows = axis.windows(size, ceil_mode);
-    check<ShapeError>(windows > 0, "{}: an input of size {} is too small for kernel {}", op,
-                      input.sizes(), kernel);
+    check<ShapeError>(windows > 0, "{}: an input of size {} is too small for kernel {}", op, sizes,
+                      kernel);
     // Dilated windows can step over a small image.
     for (std::int64_t w = 0; w < windows && w * axis.stride < axis.padding; ++w) {
       check<ShapeError>(axis.first(w) < size,
                         "{}: window {} of dimension {} of an input of size {} lies wholly in the "
                         "padding; use less padding ({}) or dilation ({})",
-                        op, w, 2 + d, input.sizes(), padding, dilation);
+                        op, w, 2 + d, sizes, padding, dilation);
     }
     (d == 0 ? shape.out_height : shape.out_width) = windows;
   }

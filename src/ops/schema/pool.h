@@ -29,8 +29,11 @@ struct PoolShape {
   std::int64_t out_height, out_width;
 };
 
-/// Checks an input [N, C, H, W] and the options; an empty stride means the kernel size. Every
-/// window holds at least one element of the input.
+/// Checks the options for an input of these sizes [N, C, H, W]; an empty stride means the kernel
+/// size. Every window holds at least one element of the input.
+PoolShape pool_shape(IntList sizes, const Dims& kernel, const Dims& stride, const Dims& padding,
+                     const Dims& dilation, bool ceil_mode, const char* op);
+/// Checks the dtype as well.
 PoolShape pool_shape(const Tensor& input, const Dims& kernel, const Dims& stride,
                      const Dims& padding, const Dims& dilation, bool ceil_mode, const char* op);
 

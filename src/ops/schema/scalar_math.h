@@ -2,10 +2,12 @@
 //
 // Written for compilers to vectorise and to give the same bits on every instruction set: no tables,
 // no branches, a fixed order of operations. The functions that dominate training (exp, log, tanh,
-// erf, sin...) stay in float and use fma wherever it saves an operation; erfc, pow, tan and huge
-// angles work in double inside, where vectors are half as long but no trick is needed for the last
-// bit. Coefficients are minimax (Remez) for the relative error on the interval given, rounded to
-// the type. Measured errors: docs/math.md.
+// erf, sin...) stay in float and use fma wherever it saves an operation; erfc, pow and huge angles
+// work in double inside, where vectors are half as long but no trick is needed for the last bit.
+// Multiplications, divisions and comparisons are what they are short of: AVX-512 processors have
+// one unit for them beside one for the rest, so bounds are set and exponents split with integers.
+// Coefficients are minimax (Remez) for the relative error on the interval given, rounded to the
+// type. Measured errors: docs/math.md.
 #pragma once
 
 #include "ops/schema/scalar_base.h"
@@ -42,6 +44,16 @@ FACULA_FN T clamp(T x, T low, T high) {
   return low > x ? low : x;
 }
 
+/// at_most for a >= 0 and clamp for low < 0 < high, as integers: those order floats of one sign by
+/// magnitude, and their minimum is one instruction that compilers leave alone, where float bounds
+/// become several comparisons and masks. NaN is lost: it becomes `high` or `low`.
+FACULA_FN float bounded(float a, float high) { return as_float(min(as_int(a), as_int(high))); }
+FACULA_FN float bounded(float x, float low, float high) {
+  // As unsigned integers, negative floats are larger than positive ones.
+  const uint32_t bits = min(static_cast<uint32_t>(as_int(x)), static_cast<uint32_t>(as_int(low)));
+  return bounded(as_float(static_cast<int32_t>(bits)), high);
+}
+
 // Adding 1.5 * 2^23 (2^52 in double) leaves x rounded to an integer in the lowest mantissa bits.
 inline constexpr float kRound = 0x1.8p23f;
 inline constexpr double kRoundDouble = 0x1.8p52;
@@ -58,7 +70,7 @@ FACULA_FN float power(uint32_t biased_exponent) {
 /// x = k * ln2 + r, |r| <= ln2 / 2, for |x| <= 104.
 struct ExpArgument {
   float r;
-  uint32_t exponent;  // exponent(k)
+  uint32_t exponent;  // exponent(k); k stands in its upper 9 bits
 };
 FACULA_FN ExpArgument reduce_exp(float x) {
   const float shifted = fma(x, 1.44269504f, kRound);
@@ -73,18 +85,19 @@ FACULA_FN ExpArgument reduce_small_exp(float x) {
   return {fma(shifted - kRound, -0.693147182f, x), exponent(shifted)};
 }
 
-/// e^r - 1 for |r| <= ln2 / 2.
+/// e^r - 1 for |r| <= ln2 / 2. By halves (Estrin), because the longest chain decides here.
 FACULA_FN float expm1_reduced(float r) {
-  const float q =
-      horner(r, 0.00138825085f, 0.00836658012f, 0.0416672006f, 0.166665435f, 0.49999997f);
-  return fma(q, r * r, r);
+  const float s = r * r;
+  const float high = fma(0.00138825085f, s, fma(0.00836658012f, r, 0.0416672006f));
+  return fma(fma(high, s, fma(0.166665435f, r, 0.49999997f)), s, r);
 }
 
-/// (1 + t) * 2^k for |t| <= 1/2, k in [-151, 128]; `tiny` where k is so low that the result may be
-/// subnormal. The factor of two lets the largest ones become infinite, fma keeps NaN.
-FACULA_FN float scale(float t, uint32_t exponent_k, bool tiny) {
-  const float scaled = power(exponent_k + select(tiny, exponent(127 + 25), exponent(127 - 1)));
-  return fma(t, scaled, scaled) * select(tiny, 0x1p-25f, 2.0f);
+/// (1 + t) * 2^k for |t| <= 1/2, k in [-151, 128], by two factors that are normal floats, so that
+/// the result may be infinite or subnormal.
+FACULA_FN float scale(float t, uint32_t exponent_k) {
+  const int32_t k = static_cast<int32_t>(exponent_k) >> 23, half = k >> 1;
+  const float first = power(exponent(half + 127));
+  return fma(t, first, first) * power(exponent(k - half + 127));
 }
 
 /// (e^x - 1) / 2 for k in [-126, 128].
@@ -187,6 +200,31 @@ FACULA_FN SmallAngle reduce_small_angle(float x) {
 }
 FACULA_FN bool is_small_angle(float x) { return abs(x) < kSmallAngle; }
 
+/// For |x| < kSmallTanAngle: x = n * pi/2 + r + low, |r| <= pi/4, where low is what rounding took
+/// from r, with the sign of zero that keeps r + low = -0. Of the three parts of pi/2 the first
+/// leaves no rounding error, and that of the second is exact.
+struct TanAngle {
+  float r, low;
+  int32_t n;
+};
+inline constexpr float kSmallTanAngle = 0x1p11f;
+FACULA_FN TanAngle reduce_tan_angle(float x) {
+  const float shifted = fma(x, 0.636619747f, kRound);
+  const float n = shifted - kRound;
+  const float rest = fma(n, -0x1.921fb4p0f, x);
+  const float r = fma(n, -0x1.444p-24f, rest);
+  return {r, -fma(n, 0x1.68c234p-39f, fma(n, 0x1.444p-24f, r - rest)), as_int(shifted)};
+}
+FACULA_FN bool is_small_tan_angle(float x) { return abs(x) < kSmallTanAngle; }
+
+/// tan(r + low) for |r| <= pi/4.
+FACULA_FN float tan_reduced(float r, float low) {
+  const float s = r * r;
+  const float p = horner(s, 0.00939652603f, 0.00310148229f, 0.0244413912f, 0.0534082018f,
+                         0.133388355f, 0.333331555f);
+  return fma(s, fma(r, p, low), low) + r;
+}
+
 /// sin(angle + quarters * pi/2).
 FACULA_FN float small_sin(SmallAngle angle, uint32_t quarters) {
   const float r = angle.r, s = r * r;
@@ -254,22 +292,22 @@ FACULA_FN float sin_quadrant(double r, double n) {
 }  // namespace detail
 
 FACULA_FN float exp(float x) {
-  const auto [r, k] = detail::reduce_exp(detail::clamp(x, -104.0f, 89.0f));
-  return detail::scale(detail::expm1_reduced(r), k, x < -80.0f);
+  const auto [r, k] = detail::reduce_exp(detail::bounded(x, -104.0f, 89.0f));
+  return select(x == x, detail::scale(detail::expm1_reduced(r), k), x);
 }
 
 FACULA_FN float exp2(float x) {
-  const float bounded = detail::clamp(x, -151.0f, 128.0f);
-  const float shifted = bounded + detail::kRound;
-  const float r = bounded - (shifted - detail::kRound);  // |r| <= 1/2
+  const float t = detail::bounded(x, -151.0f, 128.0f);
+  const float shifted = t + detail::kRound;
+  const float r = t - (shifted - detail::kRound);  // |r| <= 1/2
   const float q = detail::horner(r, 0.000153532572f, 0.00133990042f, 0.00961843878f, 0.0555033199f,
                                  0.240226477f, 0.693147182f);
-  return detail::scale(q * r, detail::exponent(shifted), x < -120.0f);
+  return select(x == x, detail::scale(q * r, detail::exponent(shifted)), x);
 }
 
 FACULA_FN float expm1(float x) {
-  const float y = 2.0f * detail::half_expm1(detail::reduce_exp(detail::clamp(x, -18.0f, 89.0f)));
-  return select(abs(x) < 0x1p-24f, x, y);
+  const float y = 2.0f * detail::half_expm1(detail::reduce_exp(detail::bounded(x, -18.0f, 89.0f)));
+  return select(abs(x) >= 0x1p-24f, y, x);
 }
 
 FACULA_FN float log(float x) {
@@ -309,10 +347,10 @@ FACULA_FN float log10(float x) {
 /// 1 / (1 + e^-x) = 2^-k / (e^r + 2^-k), the numerator scaled so that it never underflows; both
 /// tails keep their relative accuracy.
 FACULA_FN float sigmoid(float x) {
-  const auto [r, k] = detail::reduce_exp(-detail::clamp(x, -104.0f, 18.0f));
+  const auto [r, k] = detail::reduce_exp(-detail::bounded(x, -104.0f, 18.0f));
   const float scaled_power = detail::power(detail::exponent(127 + 40) - k);
   const float denominator = fma(scaled_power, 0x1p-40f, detail::expm1_reduced(r)) + 1.0f;
-  return scaled_power / denominator * 0x1p-40f;
+  return select(x == x, scaled_power / denominator * 0x1p-40f, x);
 }
 
 /// h / (h + 1) for h = (e^2|x| - 1) / 2. Below 1 a step of Newton's method on the quotient takes
@@ -324,17 +362,21 @@ FACULA_FN float tanh(float x) {
   return copysign(select(h < 1.0f, fma(-h, y, h), y), x);
 }
 
+/// 1 - 2^q for large arguments, q = log2(erfc(|x|)).
 FACULA_FN float erf(float x) {
-  const float a = detail::at_most(abs(x), 4.0f);
-  // erf(a) / a - 1 on [0, 0.93], log(erfc(a)) on [0.92, 4]
-  const float p = detail::horner(a * a, 8.3167979e-05f, -0.000813001941f, 0.00519990735f,
-                                 -0.0268589426f, 0.112836875f, -0.376126319f, 0.128379166f);
-  const float q = detail::horner(a, 0.000195935369f, -0.00304320082f, 0.0222268607f, -0.103931487f,
-                                 -0.637182355f, -1.12767553f, -0.000195687739f);
-  const auto [r, k] = detail::reduce_small_exp(q);
-  const float scale = detail::power(k + detail::exponent(127));
-  const float large = 1.0f - fma(detail::expm1_reduced(r), scale, scale);
-  return copysign(select(a < 0.925f, fma(p, a, a), large), x);
+  const float magnitude = abs(x), a = detail::bounded(magnitude, 4.0f);
+  // erf(x) / x - 1 on [0, 1.1], log2(erfc(a)) on [1.1, 3.93], 2^r relative to the whole sum
+  const float p = detail::horner(x * x, 7.23606936e-05f, -0.000782473944f, 0.00516773108f,
+                                 -0.026843518f, 0.112833641f, -0.376126111f, 0.128379166f);
+  const float q = detail::horner(a, -0.00152090879f, 0.0201648772f, -0.124105453f, -0.950243235f,
+                                 -1.6074127f, -0.00530266762f);
+  const float shifted = q + detail::kRound;
+  const float r = q - (shifted - detail::kRound);
+  const float power_r = detail::horner(r, 0.00132764713f, 0.00967554096f, 0.0555071272f,
+                                       0.240221173f, 0.693146944f, 1.0f);
+  const float power_n = detail::power(detail::exponent(shifted) + detail::exponent(127));
+  const float large = copysign(fma(-power_r, power_n, 1.0f), x);
+  return select(magnitude >= 1.1f, large, fma(p, x, x));
 }
 
 /// The standard normal distribution's density and the probability of values up to x, for GELU.
@@ -343,12 +385,12 @@ FACULA_FN float normal_pdf(float x) {
   return 0.39894228f * detail::gaussian(detail::at_most(abs(x), detail::kGaussianEnd));
 }
 FACULA_FN float normal_cdf(float x) {
-  const float a = detail::at_most(abs(x), detail::kGaussianEnd);
+  const float a = detail::bounded(abs(x), detail::kGaussianEnd);
   // Mills' ratio over sqrt(2 pi): the weight of its error falls with the density
   const float p = detail::horner(a, 0.0404102201f, 0.214853892f, 0.5f);
   const float q = detail::horner(a, 0.099513533f, 0.560222015f, 1.22759827f, 1.0f);
   const float tail = detail::gaussian(a) * (p / q);
-  return select(x < 0.0f, tail, 1.0f - tail);
+  return select(x == x, select(as_int(x) < 0, tail, 1.0f - tail), x);
 }
 
 /// 1 - erf(x), accurate down to the smallest subnormal.
@@ -365,7 +407,7 @@ FACULA_FN float erfc(float x) {
 }
 
 // sin, cos and tan reduce every finite x exactly, huge ones included; NaN for infinities. For small
-// angles, sin and cos are common_sin and common_cos, which loops may compute alone.
+// angles they are common_sin, common_cos and common_tan, which loops may compute alone.
 FACULA_FN float common_sin(float x) {
   const float y = detail::small_sin(detail::reduce_small_angle(x), 0);
   return select(x == 0.0f, x, y);  // -0 stays
@@ -381,21 +423,37 @@ FACULA_FN float cos(float x) {
   const float large = select(abs(x) < detail::kInf, detail::sin_quadrant(r, n + 1.0), detail::kNan);
   return select(detail::is_small_angle(x), common_cos(x), large);
 }
+FACULA_FN float common_tan(float x) {
+  const auto [r, low, n] = detail::reduce_tan_angle(x);
+  const float t = detail::tan_reduced(r, low);
+  const bool odd = (n & 1) != 0;
+  return select(odd, -1.0f, t) / select(odd, t, 1.0f);
+}
 FACULA_FN float tan(float x) {
   const auto [r, n] = detail::reduce_angle(x);
   const auto [sin, cos] = detail::sincos_quadrant(r);
   const bool odd = detail::is_odd(n);
-  const double y = select(odd, -cos, sin) / select(odd, sin, cos);
-  return select(abs(x) < detail::kInf, static_cast<float>(y), detail::kNan);
+  const float y = static_cast<float>(select(odd, -cos, sin) / select(odd, sin, cos));
+  const float large = select(abs(x) < detail::kInf, y, detail::kNan);
+  return select(detail::is_small_tan_angle(x), common_tan(x), large);
 }
 
-/// 2 (q - 1 / (16 q)) for q = e^x / 4, which is finite where the result is.
+/// (2^k - 2^-k) / 2 * cosh(r) + (2^k + 2^-k) / 2 * sinh(r), x itself where nothing is added to it.
+/// Half of it is finite where the result is.
 FACULA_FN float sinh(float x) {
-  const float a = detail::at_most(abs(x), 89.5f), s = a * a;
-  const float p = detail::horner(s, 2.8174518e-06f, 1.9836065e-04f, 8.3333505e-03f, 1.6666667e-01f);
-  const float q = detail::quarter_exp(a);
-  return copysign(select(a < 1.0f, fma(a * s, p, a), 2.0f * (q - 0.0625f / q)), x);
+  const float magnitude = abs(x);
+  const auto [r, k] = detail::reduce_exp(detail::bounded(magnitude, 89.5f));
+  constexpr uint32_t quarter = uint32_t{127 - 2} << 23;
+  const int32_t down_exponent = static_cast<int32_t>(quarter - k);
+  const float up = detail::power(quarter + k);
+  const float down = as_float(max(down_exponent, 0));
+  const float s = r * r, even = up - down;
+  const float sinh_r = fma(r * s, detail::horner(s, 0.00836655311f, 0.166665435f), r);
+  const float cosh_r_less_1 = s * detail::horner(s, 0.00139354379f, 0.0416664593f, 0.5f);
+  const float half = fma(even, cosh_r_less_1, fma(up + down, sinh_r, even));
+  return copysign(select(magnitude >= 0x1p-12f, half + half, magnitude), x);
 }
+/// 2 (q + 1 / (16 q)) for q = e^x / 4, which is finite where the result is.
 FACULA_FN float cosh(float x) {
   const float q = detail::quarter_exp(detail::at_most(abs(x), 89.5f));
   return 2.0f * (q + 0.0625f / q);
