@@ -5,9 +5,10 @@
 //   bench_auto_workers KIND:PATH TRANSFORM [BATCH] [ROUNDS]
 //
 // Every round makes a loader of each setting, up to 2 workers more than there are CPUs, and lets
-// the automatic one decide. Then all take turns of a few hundredths of a second, in changing order,
-// so that whatever else the machine does meets all of them; a turn begins with a new epoch and
-// batches that do not count.
+// the automatic one decide. Then all take turns of a few hundredths of a second, in random order;
+// a turn begins with a new epoch and batches that do not count. A setting is compared with the
+// automatic one by the median of the quotients of neighbouring turns, since a shared machine may
+// have two cores in one second and little more than one in the next.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -90,7 +91,8 @@ class Loop {
     epoch_.reset();
   }
 
-  double seconds_per_batch() const { return median(turns_); }
+  /// Seconds a batch took, by turn.
+  const std::vector<double>& turns() const { return turns_; }
   std::string decision() const { return loader_.decision(); }
 
  private:
@@ -113,7 +115,7 @@ void compare(const char* name, const data::ImageDatasetPtr& set, const std::stri
              std::int64_t batch, int rounds, const Work& work, std::int64_t products) {
   std::vector<int> settings = {data::kAuto};
   for (int workers = 0; workers <= get_num_threads() + 2; ++workers) settings.push_back(workers);
-  std::map<int, std::vector<double>> seconds;
+  std::map<int, std::vector<double>> seconds, quotients;
   fmt::print("{}: {} products of {}x{} a batch\n", name, products, kSide, kSide);
   for (int round = 0; round < rounds; ++round) {
     std::vector<std::unique_ptr<Loop>> loops;
@@ -121,26 +123,25 @@ void compare(const char* name, const data::ImageDatasetPtr& set, const std::stri
       loops.push_back(std::make_unique<Loop>(set, transform, batch, workers, work, products));
     }
     const std::int64_t searched = loops[0]->settle();
-    for (std::size_t turn = 0; turn < kTurns * loops.size(); ++turn) {
-      // Every other pass goes backwards.
-      const std::size_t place = turn % loops.size();
-      loops[turn / loops.size() % 2 == 0 ? place : loops.size() - 1 - place]->take_turn();
+    for (int turn = 0; turn < kTurns; ++turn) {
+      for (const std::int64_t place : randperm(std::ssize(loops)).to_vector<std::int64_t>()) {
+        loops[static_cast<std::size_t>(place)]->take_turn();
+      }
     }
     for (std::size_t i = 0; i < loops.size(); ++i) {
-      seconds[settings[i]].push_back(loops[i]->seconds_per_batch());
+      for (std::size_t turn = 0; turn < kTurns; ++turn) {
+        const double ours = loops[0]->turns()[turn], theirs = loops[i]->turns()[turn];
+        seconds[settings[i]].push_back(theirs);
+        quotients[settings[i]].push_back(ours / theirs);
+      }
     }
     fmt::print("  after {} batches: {}\n", searched, loops[0]->decision());
   }
-  double best = 1e30;
   for (const int workers : settings) {
-    const double ms = 1e3 * median(seconds[workers]);
-    fmt::print("  {:>4} workers {:9.3f} ms a batch\n",
-               workers == data::kAuto ? "auto" : std::to_string(workers), ms);
-    if (workers != data::kAuto) best = std::min(best, ms);
+    fmt::print("  {:>4} workers {:9.3f} ms a batch, of which auto takes {:.3f}\n",
+               workers == data::kAuto ? "auto" : std::to_string(workers),
+               1e3 * median(seconds[workers]), median(quotients[workers]));
   }
-  const double ours = 1e3 * median(seconds[data::kAuto]);
-  fmt::print("  auto takes {:.3f} of the best, {:.3f} of 0 workers\n", ours / best,
-             ours / (1e3 * median(seconds[0])));
 }
 
 int run(const std::string& kind_and_path, const std::string& transform, std::int64_t batch,
@@ -150,7 +151,7 @@ int run(const std::string& kind_and_path, const std::string& transform, std::int
   const double product = work.seconds_of_one();
   Loop loading(set, transform, batch, 0, work, 0);
   for (int turn = 0; turn < kTurns; ++turn) loading.take_turn();
-  const double made = loading.seconds_per_batch();
+  const double made = median(loading.turns());
   const auto products = [&](double times) {
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(times * made / product));
   };

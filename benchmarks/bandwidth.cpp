@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -153,8 +155,15 @@ std::vector<Case> cases() {
   add_map("x * 2", [](const Tensor& x) { return x * 2; });
   add_map("clamp", [](const Tensor& x) { return clamp(x, 0.6, 1.2); });
   add_map("gelu", [](const Tensor& x) { return gelu(x); });
-  add_map("softmax, rows of 4096", [](const Tensor& x) { return softmax(x, 1); });
-  add_map("log_softmax, rows of 4096", [](const Tensor& x) { return log_softmax(x, 1); });
+  for (const std::int64_t classes : {1000, 4096}) {
+    const Tensor rows = rand({kElements / classes, classes});
+    const auto add_rows = [&](const char* name, Tensor (*op)(const Tensor&, std::int64_t)) {
+      list.push_back({fmt::format("{}, rows of {}", name, classes), Pattern::map,
+                      2.0 * static_cast<double>(rows.nbytes()), [=] { op(rows, 1); }});
+    };
+    add_rows("softmax", softmax);
+    add_rows("log_softmax", log_softmax);
+  }
   const auto add_zip = [&](const char* name,
                            std::function<Tensor(const Tensor&, const Tensor&)> op) {
     list.push_back({name, Pattern::zip, 3 * kBytes, [=] { op(a, b); }});

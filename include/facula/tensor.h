@@ -76,9 +76,9 @@ class FACULA_API Tensor {
   }
   /// Assigning to what an expression gives writes elements: x[0] = y is x[0].copy_(y), and
   /// x.index({Slice(0, 2)}) = 1 is x.index({Slice(0, 2)}).fill_(1).
-  const Tensor& operator=(const Tensor& source) && { return copy_(source); }
-  const Tensor& operator=(Tensor&& source) && { return copy_(source); }
-  const Tensor& operator=(Scalar value) && { return fill_(value); }
+  const Tensor& operator=(const Tensor& source) && { return copy_(source); }  // NOLINT(*-assign*)
+  const Tensor& operator=(Tensor&& source) && { return copy_(source); }  // NOLINT(*-assign*,*move*)
+  const Tensor& operator=(Scalar value) && { return fill_(value); }      // NOLINT(*-assign*)
   ~Tensor() { release(); }
 
   /// Takes over one reference.
@@ -218,7 +218,7 @@ class FACULA_API Tensor {
   void* checked_data(DType expected) const;
   void copy_out(void* destination, DType dtype) const;
 
-  TensorImpl* impl_;
+  TensorImpl* impl_;  // NOLINT(*-member-init): Clang lacks it in Tensor() of default arguments
 };
 
 FACULA_API std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);

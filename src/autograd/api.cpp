@@ -152,6 +152,7 @@ std::vector<Tensor> initial_gradients(const std::vector<Tensor>& outputs,
 
 std::vector<Edge> edges_of(const std::vector<Tensor>& tensors) {
   std::vector<Edge> edges;
+  edges.reserve(tensors.size());
   for (const Tensor& tensor : tensors) edges.push_back(edge_of(tensor));
   return edges;
 }

@@ -166,9 +166,9 @@ Transform by_name(const std::string& name, const std::vector<double>& mean,
   if (name == "cifar-train") chain = {RandomCrop({.size = 32, .padding = 4})};
   if (name == "imagenet-train") chain = {RandomResizedCrop({.size = 224})};
   if (name == "imagenet-val") chain = {Resize({.size = 256}), CenterCrop(224)};
-  if (name == "cifar-train" || name == "imagenet-train") chain.push_back(RandomHorizontalFlip());
-  chain.push_back(ToTensor());
-  if (name != "none") chain.push_back(Normalize(mean, std));
+  if (name == "cifar-train" || name == "imagenet-train") chain.emplace_back(RandomHorizontalFlip());
+  chain.emplace_back(ToTensor());
+  if (name != "none") chain.emplace_back(Normalize(mean, std));
   return Compose(std::move(chain));
 }
 

@@ -15,18 +15,29 @@ constexpr double kProbeSeconds = 0.0005;
 // that thread's cache. Nothing beside batches that take milliseconds, and as much as making one
 // that takes ten microseconds.
 constexpr double kHandover = 10e-6;
-constexpr double kPlausible = 1.25;  // predictions up to this much above the best are measured
+// Predictions up to this much above the best are measured; the second for the caller alone, whom
+// the others have to beat.
+constexpr double kPlausible = 1.25, kPlausibleAlone = 1.4;
 // How long threads keep to a CPU, and what is in whose cache, takes tens of milliseconds to settle
-// after a change: the rounds that decide are the longer ones.
-constexpr std::size_t kRounds = 5, kDeciding = 3;  // the last three decide
-constexpr double kFirstSegment = 0.002;            // seconds; each round takes twice the one before
-constexpr std::int64_t kMinSegment = 3;            // batches
+// after a change: the first rounds, which are shorter, do not decide. Those that are close to each
+// other are run in turn more often, which costs little, because they are close.
+constexpr int kFirstRounds = 2, kLeastRounds = 5, kMostRounds = 11;
+constexpr double kSearchSeconds = 0.5;   // after which kLeastRounds are enough
+constexpr double kFirstSegment = 0.002;  // seconds; each round takes twice the one before, ...
+constexpr int kDoublings = 4;            // so often
+constexpr std::int64_t kMinSegment = 3;  // batches
 constexpr std::size_t kWindow = 32;
 constexpr double kChanged = 1.3;  // slower or faster than decided, in three windows on end
 
 double median_of(std::vector<double> values) {
   std::sort(values.begin(), values.end());
   return values[values.size() / 2];
+}
+
+/// All but the first rounds, if there are more.
+std::vector<double> deciding(const std::vector<double>& rounds) {
+  return {rounds.begin() + std::min<std::ptrdiff_t>(kFirstRounds, std::ssize(rounds) - 1),
+          rounds.end()};
 }
 
 std::string milliseconds(double seconds) { return fmt::format("{:.3g} ms", 1e3 * seconds); }
@@ -38,12 +49,9 @@ std::string WorkerSetting::str() const {
   return pool ? "the compute threads, between steps" : "the caller, between steps";
 }
 
-double WorkerTuner::Candidate::least() const { return *std::ranges::min_element(rounds); }
+double WorkerTuner::Candidate::typical() const { return median_of(deciding(rounds)); }
 
-double WorkerTuner::Candidate::typical() const {
-  const auto count = static_cast<std::ptrdiff_t>(std::min(kDeciding, rounds.size()));
-  return median_of({rounds.end() - count, rounds.end()});
-}
+double WorkerTuner::Candidate::typical_relative() const { return median_of(deciding(relative)); }
 
 WorkerTuner::WorkerTuner(Limits limits) : limits_(limits) { begin_probe(); }
 
@@ -99,80 +107,101 @@ void WorkerTuner::begin_compare() {
     for (const int times : {2, 4}) settings.push_back({times * limits_.cpus});
   }
 
-  candidates_.clear();
-  double best = alone_period_;
-  for (const WorkerSetting& setting : settings) {
-    candidates_.push_back({setting, predict(setting)});
-    best = std::min(best, candidates_.back().predicted);
-  }
-  std::erase_if(candidates_, [&](const Candidate& candidate) {
-    return candidate.predicted > kPlausible * best;
+  double least = alone_period_;
+  for (const WorkerSetting& setting : settings) least = std::min(least, predict(setting));
+  std::erase_if(settings, [&](const WorkerSetting& setting) {
+    const double plausible = setting == WorkerSetting{} ? kPlausibleAlone : kPlausible;
+    return predict(setting) > plausible * least;
   });
   phase_ = Phase::compare;
-  run(0);
+  begin_rounds(settings);
+}
+
+void WorkerTuner::begin_rounds(const std::vector<WorkerSetting>& settings) {
+  candidates_.clear();
+  for (const WorkerSetting& setting : settings) candidates_.push_back({setting});
+  search_seconds_ = 0;
+  take_turn(0);
 }
 
 /// Threads that began together finish together, so that batches come in bursts of their number: a
 /// segment is a whole number of those.
 bool WorkerTuner::segment_is_over() const {
-  const std::size_t round = candidates_[current_].rounds.size();
+  const auto round = static_cast<int>(candidates_[current_].rounds.size());
   return in_segment_ >= kMinSegment && in_segment_ % std::max(setting_.workers, 1) == 0 &&
-         segment_seconds_ >= std::ldexp(kFirstSegment, static_cast<int>(round));
+         segment_seconds_ >= std::ldexp(kFirstSegment, std::min(kDoublings, round));
 }
 
 bool WorkerTuner::next_segment() {
   const WorkerSetting before = setting_;
   candidates_[current_].rounds.push_back(segment_seconds_ / static_cast<double>(in_segment_));
-  const auto rounds = [](const Candidate& candidate) { return candidate.rounds.size(); };
-  const auto [fewest, most] = std::ranges::minmax(candidates_, {}, rounds);
-  if (rounds(fewest) == rounds(most)) leave_out_hopeless();
-  const auto next = std::ranges::min_element(candidates_, {}, rounds);
-  if (rounds(*next) < kRounds && candidates_.size() > 1) {
-    run(static_cast<std::size_t>(next - candidates_.begin()));
-  } else if (!alone_measured_ && least_typical() > alone_period_) {
-    candidates_.push_back({WorkerSetting{}, alone_period_});
-    run(candidates_.size() - 1);
+  search_seconds_ += segment_seconds_;
+  if (turn_ + 1 < candidates_.size()) {
+    take_turn(turn_ + 1);
   } else {
-    decide();
+    end_round();
   }
   return setting_ != before;
 }
 
-void WorkerTuner::run(std::size_t candidate) {
-  current_ = candidate;
-  setting_ = candidates_[candidate].setting;
+void WorkerTuner::end_round() {
+  compare_round();
+  const auto done = static_cast<int>(candidates_[0].rounds.size());
+  const int enough = search_seconds_ < kSearchSeconds ? kMostRounds : kLeastRounds;
+  if (!alone_measured_ && done > 1 && best().typical() > alone_period_) {
+    std::vector<WorkerSetting> settings = {{}};
+    for (const Candidate& candidate : candidates_) settings.push_back(candidate.setting);
+    begin_rounds(settings);
+  } else if (candidates_.size() > 1 && done < enough) {
+    take_turn(0);
+  } else {
+    decide();
+  }
+}
+
+/// Every other round goes backwards: what becomes faster or slower with time does so for all alike.
+void WorkerTuner::take_turn(std::size_t turn) {
+  turn_ = turn;
+  const bool backwards = candidates_[0].relative.size() % 2 == 1;
+  current_ = backwards ? candidates_.size() - 1 - turn : turn;
+  setting_ = candidates_[current_].setting;
   // Threads that begin with an empty queue make more than is taken until they have filled it.
   in_segment_ = -2 * std::int64_t{setting_.workers};
   segment_seconds_ = 0;
 }
 
-double WorkerTuner::least_typical() const {
-  return std::ranges::min_element(candidates_, {}, &Candidate::typical)->typical();
-}
-
-void WorkerTuner::leave_out_hopeless() {
-  for (const Candidate& candidate : candidates_) {
+void WorkerTuner::compare_round() {
+  const auto latest = [](const Candidate& candidate) { return candidate.rounds.back(); };
+  const double least = latest(*std::ranges::min_element(candidates_, {}, latest));
+  for (Candidate& candidate : candidates_) {
+    candidate.relative.push_back(latest(candidate) / least);
     if (candidate.setting != WorkerSetting{}) continue;
     alone_period_ = candidate.typical();
     alone_measured_ = true;
   }
-  // The first rounds are short, and may have been disturbed: times up to one and a half of the
-  // least are measured again after the second, up to one and a quarter after the third, and so on.
-  const std::size_t done = candidates_[0].rounds.size();
+  const auto done = static_cast<int>(candidates_[0].rounds.size());
   if (done < 2) return;
-  const double hopeless = 1 + std::ldexp(2.0, -static_cast<int>(done));
-  const double least = std::ranges::min_element(candidates_, {}, &Candidate::least)->least();
-  std::erase_if(candidates_,
-                [&](const Candidate& candidate) { return candidate.least() > hopeless * least; });
+  const double fastest = best().typical_relative();
+  std::erase_if(candidates_, [&](const Candidate& candidate) {
+    // The first rounds are short, and may have been disturbed: who has come up to one and a half of
+    // the fastest is measured again after the second, up to one and a quarter after the third, ...
+    if (done < kLeastRounds) {
+      return *std::ranges::min_element(candidate.relative) > 1 + std::ldexp(2.0, -done);
+    }
+    return candidate.typical_relative() > (1 + 2 * kTie) * fastest;
+  });
+}
+
+const WorkerTuner::Candidate& WorkerTuner::best() const {
+  const auto least = std::ranges::min_element(candidates_, {}, &Candidate::typical_relative);
+  return *std::ranges::find_if(candidates_, [least](const Candidate& candidate) {
+    return candidate.typical_relative() <= (1 + kTie) * least->typical_relative();
+  });
 }
 
 void WorkerTuner::decide() {
-  const double least = least_typical();
-  const auto best = std::ranges::find_if(candidates_, [least](const Candidate& candidate) {
-    return candidate.typical() <= (1 + kTie) * least;
-  });
-  setting_ = best->setting;
-  decided_period_ = best->typical();
+  setting_ = best().setting;
+  decided_period_ = best().typical();
   phase_ = Phase::keep;
   watched_ = 0;
   window_.clear();

@@ -24,10 +24,11 @@ struct WorkerSetting {
 /// It begins with the caller alone and measures what making and using a batch cost and how busy the
 /// CPUs are during the use. That predicts every setting well enough to leave out those that are
 /// far from the best; the others are run in turn, in rounds that grow longer and leave out what is
-/// far behind, and the one with the least median of the last rounds is kept. If none of them keeps
-/// up with what the caller alone promised, that is measured, too. A setting that needs fewer
-/// threads wins unless another is faster by more than kTie. When the loop becomes slower or faster
-/// for good, the search begins anew.
+/// far behind. Each round compares them with the fastest of that round, since the speed of the
+/// machine changes meanwhile, and the one that is fastest in the median is kept. If none keeps up
+/// with what the caller alone promised, the caller joins them. A setting that needs fewer threads
+/// wins unless another is faster by more than kTie. When the loop becomes slower or faster for
+/// good, the search begins anew.
 class WorkerTuner {
  public:
   struct Limits {
@@ -59,23 +60,25 @@ class WorkerTuner {
 
   struct Candidate {
     WorkerSetting setting;
-    double predicted = 0;
-    std::vector<double> rounds = {};  // mean period of each
+    std::vector<double> rounds = {};    // mean period of each
+    std::vector<double> relative = {};  // to the fastest of the round
 
-    double least() const;
-    /// The median of the last rounds.
+    /// The medians of the rounds that decide.
     double typical() const;
+    double typical_relative() const;
   };
 
   void begin_probe();
   void begin_compare();
   double predict(const WorkerSetting& setting) const;
-  void run(std::size_t candidate);
+  void begin_rounds(const std::vector<WorkerSetting>& settings);
+  void take_turn(std::size_t turn);
   bool segment_is_over() const;
   bool next_segment();
-  double least_typical() const;
-  /// Notes what the caller alone takes, should it be among them.
-  void leave_out_hopeless();
+  void end_round();
+  /// Notes what the candidates took, and leaves out who is far behind.
+  void compare_round();
+  const Candidate& best() const;
   void decide();
   bool watch(double period);
 
@@ -88,9 +91,9 @@ class WorkerTuner {
   double making_ = 0, making_cpu_ = 0, use_ = 0, use_cpu_ = 0;
 
   std::vector<Candidate> candidates_;
-  std::size_t current_ = 0;      // of the candidates
-  std::int64_t in_segment_ = 0;  // batches; below 0 they do not count yet
-  double segment_seconds_ = 0;
+  std::size_t turn_ = 0, current_ = 0;  // of the round, and the candidate whose turn it is
+  std::int64_t in_segment_ = 0;         // batches; below 0 they do not count yet
+  double segment_seconds_ = 0, search_seconds_ = 0;
 
   double decided_period_ = 0;
   double alone_period_ = 0;  // of the caller alone: as probing promised or, then, as measured

@@ -95,9 +95,10 @@ void AtomicFile::commit() {
 
 int remove_temporaries(const std::string& folder) {
   int removed = 0;
+  const std::string prefix = folder + "/";
   for (const std::string& name : names_in(folder)) {
     if (!name.starts_with(kTemporaryPrefix) || !name.ends_with(kTemporarySuffix)) continue;
-    removed += system_calls.unlinkat(AT_FDCWD, (folder + "/" + name).c_str(), 0) == 0;
+    removed += system_calls.unlinkat(AT_FDCWD, (prefix + name).c_str(), 0) == 0;
   }
   return removed;
 }

@@ -109,7 +109,8 @@ StepLR::StepLR(Optimizer& optimizer, StepLROptions options)
 }
 
 double StepLR::rate(std::size_t group, std::int64_t t) const {
-  return base_lr(group) * std::pow(options_.gamma, static_cast<double>(t / options_.step_size));
+  const std::int64_t steps = t / options_.step_size;
+  return base_lr(group) * std::pow(options_.gamma, static_cast<double>(steps));
 }
 
 MultiStepLR::MultiStepLR(Optimizer& optimizer, MultiStepLROptions options)

@@ -19,7 +19,7 @@ Hooks hooks;
 namespace {
 
 std::atomic<Selector*> active_selector = nullptr;
-const bool verbose_everywhere = base::env_bool("FACULA_VERBOSE").value_or(false);
+const bool kVerboseEverywhere = base::env_bool("FACULA_VERBOSE").value_or(false);
 
 /// The device all inputs share. 0-d CPU tensors go along with any device.
 Device common_device(const Call& call) {
@@ -175,7 +175,7 @@ void set_selector(Selector* selector) {
 }
 
 void dispatch(const Call& call, Outputs& outputs) {
-  if (verbose_everywhere) [[unlikely]]
+  if (kVerboseEverywhere) [[unlikely]]
     tl_mode |= kVerbose;
   const std::uint32_t mode = tl_mode;
   if (mode & (kTracing | kAutocast | kProfiling)) [[unlikely]] {

@@ -83,6 +83,9 @@ const Problem kLarger[] = {
     {{2, 7, 20, 21}, {9, 7, 3, 3}, {1, 2}, {2, 2}, {1, 2}},
     {{2, 20, 12, 12}, {37, 20, 5, 5}},
     {{2, 3, 1, 40}, {11, 3, 1, 5}, {1, 3}, {0, 1}},
+    {{3, 40, 9, 14}, {33, 40, 1, 1}, {3, 2}},
+    {{2, 3, 9, 13}, {48, 3, 3, 3}},
+    {{2, 3, 9, 13}, {116, 3, 3, 3}, {2, 2}, {1, 1}},
     {{2, 4, 5, 5}, {3, 4, 3, 3}, {1, 1}, {4, 4}},  // windows that lie in the padding alone
 };
 
@@ -105,6 +108,32 @@ TEST(Conv2d, SameBitsOnAllThreads) {
       const Tensor bias = source.values({p.weight[0]});
       expect_same_bits_on_all_threads([&] { return all_three(p, x, weight, bias, grad); }, p.str());
     }
+  }
+}
+
+TEST(Conv2d, ImagesOfLargeBatchesHaveTheBitsOfOne) {
+  Source source(7);
+  const Tensor image = source.values({1, 3, 16, 18}, kFloat32, kChannelsLast);
+  for (const std::int64_t channels : {16, 32, 112}) {
+    const Tensor weight = source.values({channels, 3, 3, 3}), bias = source.values({channels});
+    const Tensor one = conv2d(image, weight, bias, {1, 1}, {1, 1});
+    const std::int64_t count = copies_past_caches(one);
+    const Tensor all = conv2d(copies_of(image, count), weight, bias, {1, 1}, {1, 1});
+    EXPECT_TRUE(equal(all, one.expand(all.sizes()))) << channels;
+  }
+}
+
+TEST(Conv2d, StridedGradientsOfLargeBatchesHaveTheBitsOfOne) {
+  Source source(8);
+  for (const std::int64_t channels : {20, 64}) {
+    const Tensor weight = source.values({48, channels, 1, 1});
+    const Tensor grad = source.values({1, 48, 8, 9}, kFloat32, kChannelsLast);
+    const auto gradient = [&](const Tensor& g) {
+      return conv2d_backward_input(g, weight, {g.size(0), channels, 16, 18}, {2, 2});
+    };
+    const Tensor one = gradient(grad);
+    const Tensor all = gradient(copies_of(grad, copies_past_caches(one)));
+    EXPECT_TRUE(equal(all, one.expand(all.sizes()))) << channels;
   }
 }
 

@@ -33,12 +33,13 @@ void expect_bits_of_few_rows(const Tensor& x, Tensor (*op)(const Tensor&, std::i
 }
 
 TEST(Softmax, OfManyRowsHasTheBitsOfFew) {
-  for (const std::int64_t n : {256, 4096, 8000}) {
+  for (const std::int64_t n : {256, 300, 1000, 1001, 4096, 8000}) {
     const Tensor x = many_rows(n, kFloat32);
     expect_bits_of_few_rows(x, softmax);
     expect_bits_of_few_rows(x, log_softmax);
   }
   expect_bits_of_few_rows(many_rows(4096, kFloat64), softmax);
+  expect_bits_of_few_rows(many_rows(1003, kFloat64), log_softmax);
 }
 
 TEST(Softmax, NotANumberFillsItsRowAlone) {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
+#include <cmath>
 
 namespace facula::data {
 namespace {
@@ -20,6 +20,8 @@ struct Machine {
   bool filling = false;  // threads begin by making twice their number of batches ahead
   bool bursts = false;   // threads begin, and so finish, together
   double settling = 0;  // seconds during which background threads, just begun, are a quarter slower
+  double whims = 0;     // most by which everything takes longer until the setting changes again
+  double mood = 0;      // seconds after which everything may take 1.8 times as long, or no more
 
   double period(const WorkerSetting& setting) const {
     if (setting == WorkerSetting{}) return making + use;
@@ -33,17 +35,24 @@ struct Machine {
 double run(WorkerTuner& tuner, const Machine& machine, int batches) {
   double seconds = 0, since_change = 0;
   WorkerSetting before;
-  for (int i = 0, after_change = 0; i < batches; ++i, ++after_change) {
-    if (tuner.setting() != before) since_change = after_change = 0;
+  for (int i = 0, after_change = 0, changes = 0; i < batches; ++i, ++after_change) {
+    if (tuner.setting() != before) {
+      since_change = after_change = 0;
+      ++changes;
+    }
     before = tuner.setting();
     const double noise = 1 + machine.spread * ((i * 7919 % 101) / 50.0 - 1);
     const int workers = before.workers;
-    double period = machine.period(before) * noise;
+    double period =
+        machine.period(before) * noise * (1 + machine.whims * std::fmod(78.233 * changes, 1));
     if (workers > 0 && since_change < machine.settling) period *= 1.25;
     if (machine.filling && after_change < 2 * workers) period += machine.making / machine.cpus;
     if (machine.bursts && workers > 0) {
       const double others = (workers - 1) * machine.use;  // all but the first wait for their use
       period = after_change % workers == 0 ? workers * period - others : machine.use;
+    }
+    if (machine.mood > 0 && std::fmod(12.9898 * std::floor(seconds / machine.mood), 2) > 1) {
+      period *= 1.8;
     }
     since_change += period;
     tuner.add({.period = period,
@@ -135,6 +144,27 @@ TEST(WorkerTuner, SeesWhatThreadsDoOnceTheyHaveSettled) {
   WorkerTuner tuner({.cpus = 2, .compute_threads = 2});
   run(tuner, machine, 2000);
   EXPECT_GT(tuner.setting().workers, 0) << tuner.decision();
+}
+
+TEST(WorkerTuner, IsNotMisledByAMachineWhoseSpeedChanges) {
+  for (double mood = 0.005; mood < 0.2; mood *= 1.1) {
+    // Two threads are ten percent faster than one, and a third faster than the caller.
+    const Machine machine{
+        .cpus = 2, .making = 0.22e-3, .use = 0.12e-3, .busy = 1.4, .spread = 0.02, .mood = mood};
+    WorkerTuner tuner({.cpus = 2, .compute_threads = 1});
+    run(tuner, machine, 6000);
+    EXPECT_EQ(tuner.setting(), WorkerSetting{.workers = 2}) << mood << ": " << tuner.decision();
+  }
+}
+
+TEST(WorkerTuner, DecidesWhenNoneIsTheFastestMoreOftenThanOthers) {
+  for (double whims = 0.05; whims < 0.5; whims *= 1.1) {
+    const Machine machine{.cpus = 8, .making = 0.2e-3, .use = 1e-3, .busy = 1, .whims = whims};
+    WorkerTuner tuner({.cpus = 8, .compute_threads = 1});
+    run(tuner, machine, 6000);
+    EXPECT_FALSE(tuner.decision().empty()) << whims;
+    EXPECT_LE(machine.period(tuner.setting()), 1.1 * best_of(machine)) << tuner.decision();
+  }
 }
 
 TEST(WorkerTuner, SearchesAgainWhenWhatDisturbedItIsGone) {

@@ -7,6 +7,8 @@
 #include <random>
 #include <vector>
 
+#include <facula/ops.h>
+
 #include "ops/schema/scalar.h"
 #include "tests/ops/float_functions.h"
 
@@ -147,6 +149,8 @@ INSTANTIATE_TEST_SUITE_P(
                       SpecialValue{"tanh", -kInf, -1}, SpecialValue{"tanh", kInf, 1},
                       SpecialValue{"erf", -0.0f, -0.0f}, SpecialValue{"erf", -kInf, -1},
                       SpecialValue{"erfc", kInf, 0}, SpecialValue{"erfc", -kInf, 2},
+                      SpecialValue{"erfc", -0.0f, 1}, SpecialValue{"erfc", 10.06f, 0},
+                      SpecialValue{"erfc", 10.05f, kTiny}, SpecialValue{"erfc", kTiny, 1},
                       SpecialValue{"sin", -0.0f, -0.0f}, SpecialValue{"sin", kInf, kNan},
                       SpecialValue{"cos", 0, 1}, SpecialValue{"cos", -kInf, kNan},
                       SpecialValue{"tan", -0.0f, -0.0f}, SpecialValue{"tan", kInf, kNan},
@@ -185,9 +189,12 @@ TEST(ScalarMath, CommonAnglesHaveTheBitsOfAll) {
 }
 
 TEST(ScalarMath, PowHasTheSpecialValuesOfC) {
-  const float values[] = {0.0f,   -0.0f, 1,     -1,       2,        -2,         0.5f, -0.5f,
-                          3,      -3,    1.5f,  -2.5f,    kInf,     -kInf,      kNan, kTiny,
-                          -kTiny, kMax,  -kMax, 16777215, 16777216, 8388607.5f, 1e30f};
+  const float values[] = {0.0f,         -0.0f,        1,           -1,        2,        -2,
+                          0.5f,         -0.5f,        3,           -3,        1.5f,     -2.5f,
+                          kInf,         -kInf,        kNan,        kTiny,     -kTiny,   kMax,
+                          -kMax,        16777215,     16777216,    -16777215, 1e30f,    -1e30f,
+                          8388607.5f,   0x1p-126f,    -0x1p-127f,  0x1p31f,   -0x1p31f, 0x1p32f,
+                          1 + 0x1p-23f, 1 - 0x1p-24f, 0x1p-24f - 1};
   for (const float a : values) {
     for (const float b : values) {
       const float got = scalar::pow(a, b), want = std::pow(a, b);
@@ -205,6 +212,51 @@ TEST(ScalarMath, PowIsWithinTwoUlp) {
     const float b = static_cast<float>(power(random) / std::log2(double{a}));
     ASSERT_LE(ulp_error(scalar::pow(a, b), std::pow(double{a}, double{b})), kMaxUlp)
         << a << " to the power " << b;
+  }
+}
+
+TEST(ScalarMath, PowOfSubnormalsAndAtTheEndsOfTheRangeIsWithinTwoUlp) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> base(-149, 128), end(126, 129), bottom(-151, -125);
+  for (int i = 0; i < 300'000; ++i) {
+    const double exponent = i % 3 == 0 ? base(random) : base(random) * 1e-6;
+    const float a = static_cast<float>(std::exp2(exponent));
+    if (a == 1) continue;
+    const double t = i % 2 == 0 ? end(random) : bottom(random);
+    const float b = static_cast<float>(t / std::log2(double{a}));
+    ASSERT_LE(ulp_error(scalar::pow(a, b), std::pow(double{a}, double{b})), kMaxUlp)
+        << a << " to the power " << b;
+  }
+}
+
+// Loops compute blocks of common pairs with this alone.
+TEST(ScalarMath, CommonPairsHaveTheBitsOfAllInPow) {
+  const std::vector<float> values = arguments();
+  std::mt19937 random(4);
+  int common = 0;
+  for (const float a : values) {
+    const float b = values[random() % values.size()];
+    if (!scalar::detail::is_ordinary_pair(a, b)) continue;
+    ASSERT_TRUE(same(scalar::common_pow(a, b), scalar::pow(a, b))) << a << " to the power " << b;
+    ++common;
+  }
+  EXPECT_GT(common, 100'000);
+}
+
+TEST(ScalarMath, BlocksOfPowHoldRareAndCommonPairs) {
+  std::mt19937 random(5);
+  std::uniform_real_distribution<float> base(0.1f, 10), power(-3, 3);
+  std::vector<float> a(5000), b(5000);
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = base(random) * (i % 701 == 0 ? -1 : 1);
+    b[i] = i % 701 == 0 ? 3 : power(random);
+  }
+  const Tensor x = tensor(a), y = tensor(b);
+  const Tensor both = pow(x, y), cubes = pow(x, 3.0), powers = pow(2.0, y);
+  for (size_t i = 0; i < a.size(); ++i) {
+    ASSERT_TRUE(same(both.data_ptr<float>()[i], scalar::pow(a[i], b[i]))) << a[i] << ", " << b[i];
+    ASSERT_TRUE(same(cubes.data_ptr<float>()[i], scalar::pow(a[i], 3.0f))) << a[i];
+    ASSERT_TRUE(same(powers.data_ptr<float>()[i], scalar::pow(2.0f, b[i]))) << b[i];
   }
 }
 

@@ -25,6 +25,8 @@ template <bool Write>
 [[gnu::always_inline]] inline void fetch(const float* from, std::int64_t offset) {
   const auto address =
       reinterpret_cast<std::uintptr_t>(from) + static_cast<std::uintptr_t>(offset) * 4;
+  // Pointers must not leave their tensor; numbers may.
+  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   __builtin_prefetch(reinterpret_cast<const void*>(address), Write, 2);
 }
 

@@ -22,26 +22,40 @@ struct Narrow {
   [[gnu::always_inline]] static void store(float* p, Raw v, int n) {
     _mm256_mask_storeu_ps(p, static_cast<__mmask8>((1u << n) - 1), v);
   }
+  [[gnu::always_inline]] static void stream(float* p, Raw v) { _mm256_stream_ps(p, v); }
   [[gnu::always_inline]] static Raw fma(Raw a, Raw b, Raw c) { return _mm256_fmadd_ps(a, b, c); }
   [[gnu::always_inline]] static Raw add(Raw a, Raw b) { return _mm256_add_ps(a, b); }
 };
 #else
 using Narrow = Wide;
 #endif
+/// Whether parts of vectors are stored as fast as whole ones.
+constexpr bool kMasks = kVectorRegisters == 32;
+/// Whether there are stores past the caches.
+#ifdef __AVX2__
+constexpr bool kStreams = true;
+#else
+constexpr bool kStreams = false;
+#endif
 
 // Three quarters of the registers hold sums.
 constexpr int kSums = kVectorRegisters * 3 / 4;
-/// Pixels that a tile of V vectors has at most. More than 10 would only need more address
-/// arithmetic.
-constexpr int most_pixels(int V) { return kSums / V < 10 ? kSums / V : 10; }
+/// Pixels that a tile of V vectors has at most. More would only need more address arithmetic.
+constexpr int most_pixels(int V) { return kSums / V < 12 ? kSums / V : 12; }
+constexpr int most_added_pixels(int V) { return most_pixels(V) < 10 ? most_pixels(V) : 10; }
+/// Vectors of a panel whose results are stored: with four, a value of the image serves them all,
+/// and 64 channels are written pixel by pixel.
+constexpr int kStoredVectors = kVectorRegisters == 32 ? 4 : 2;
 /// Elements that go together with V vectors at most.
 constexpr int most_elements(int V) { return kSums / V; }
 
+/// As many whole vectors as go together, at most `Most`. What half a vector holds is left to one.
+template <int Most>
 std::int64_t panel_width(std::int64_t lanes) {
-  constexpr int kAlone =
-      Narrow::kWidth < Wide::kWidth ? Wide::kWidth + Narrow::kWidth : Wide::kWidth;
   if (lanes <= Narrow::kWidth) return Narrow::kWidth;
-  return lanes <= kAlone ? Wide::kWidth : 2 * Wide::kWidth;
+  constexpr int kLeft = Narrow::kWidth < Wide::kWidth ? Narrow::kWidth : 0;
+  const std::int64_t vectors = (lanes - kLeft + Wide::kWidth - 1) / Wide::kWidth;
+  return (vectors < Most ? vectors : Most) * Wide::kWidth;
 }
 
 /// Addresses of the pixels of a tile from few registers: groups of four around a base each.
@@ -73,12 +87,12 @@ template <class X, int P, int V>
     }
     for (std::int64_t e = 0; e < line.run; ++e, weights += kPanel) {
       typename X::Raw row[V];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int v = 0; v < V; ++v) row[v] = X::load(weights + v * X::kWidth);
 #pragma GCC unroll 16
       for (int p = 0; p < P; ++p) {
         const typename X::Raw x = X::all(step.at(bases[p / 4], p % 4));
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int v = 0; v < V; ++v) sums[p][v] = X::fma(x, row[v], sums[p][v]);
       }
 #pragma GCC unroll 4
@@ -87,35 +101,66 @@ template <class X, int P, int V>
   }
 }
 
+/// The first `n` lanes of each of the vectors. For instruction sets without masks, whose partial
+/// stores would be the better part of every tile.
+[[gnu::noinline, maybe_unused]] void store_parts(const float* vectors, int count, int n, float* out,
+                                                 std::int64_t out_step) {
+  for (int p = 0; p < count; ++p, vectors += Wide::kWidth, out += out_step) {
+    for (int i = 0; i < n; ++i) out[i] = vectors[i];
+  }
+}
+
+/// Writes the results of P pixels, of whose last vectors `last` lanes count.
+template <class X, int P, int V>
+[[gnu::always_inline]] inline void store_results(const ConvLine& line, float* out, int last,
+                                                 const typename X::Raw (&sums)[P][V]) {
+  const std::int64_t out_step = line.out_step;  // a copy, which the stores cannot change
+  if (kStreams && line.stream) {
+#pragma GCC unroll 16
+    for (int p = 0; p < P; ++p, out += out_step) {
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) X::stream(out + v * X::kWidth, sums[p][v]);
+    }
+    return;
+  }
+  const bool parts = !kMasks && last < X::kWidth;
+  float vectors[P * X::kWidth];
+  float* const first_end = out + (V - 1) * X::kWidth;
+  float* end = parts ? vectors : first_end;
+  const std::int64_t end_step = parts ? X::kWidth : out_step;
+#pragma GCC unroll 16
+  for (int p = 0; p < P; ++p, out += out_step, end += end_step) {
+#pragma GCC unroll 4
+    for (int v = 0; v < V - 1; ++v) X::store(out + v * X::kWidth, sums[p][v]);
+    if (kMasks) {
+      X::store(end, sums[p][V - 1], last);
+    } else {
+      X::store(end, sums[p][V - 1]);
+    }
+  }
+  if (parts) store_parts(vectors, P, last, first_end, out_step);
+}
+
 /// The results of P pixels in one panel, the last vector of which has `last` lanes.
 template <class X, int P, int V, bool Add>
 void tile(const ConvLine& line, std::int64_t lane, std::int64_t pixel, int last) {
   typename X::Raw sums[P][V];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
   for (int v = 0; v < V; ++v) {
-    typename X::Raw start = X::zero();
-    if (!Add && line.bias) {
-      const float* bias = line.bias + lane + v * X::kWidth;
-      start = v == V - 1 ? X::load(bias, last) : X::load(bias);
-    }
+    const typename X::Raw start = Add ? X::zero() : X::load(line.bias + lane + v * X::kWidth);
 #pragma GCC unroll 16
     for (int p = 0; p < P; ++p) sums[p][v] = start;
   }
   add_segments<X, P, V>(line, line.weights.data + lane * line.weights.depth, pixel, sums);
-  const std::int64_t out_step = line.out_step;  // a copy, which the stores cannot change
-  float* out = line.out + lane + pixel * out_step;
+  float* out = line.out + lane + pixel * line.out_step;
+  if constexpr (!Add) return store_results<X, P, V>(line, out, last, sums);
+  const std::int64_t out_step = line.out_step;
 #pragma GCC unroll 16
   for (int p = 0; p < P; ++p, out += out_step) {
 #pragma GCC unroll 2
     for (int v = 0; v < V; ++v) {
       float* to = out + v * X::kWidth;
-      if (Add) {
-        X::store(to, X::add(X::load(to), sums[p][v]));
-      } else if (v == V - 1) {
-        X::store(to, sums[p][v], last);
-      } else {
-        X::store(to, sums[p][v]);
-      }
+      X::store(to, X::add(X::load(to), sums[p][v]));
     }
   }
 }
@@ -131,7 +176,7 @@ void tile_of(int pixels, const ConvLine& line, std::int64_t lane, std::int64_t p
 /// Tiles of equal size, as far as possible: a small last one would wait for its own sums.
 template <class X, int V, bool Add>
 void panel_line(const ConvLine& line, std::int64_t lane) {
-  constexpr int kMost = most_pixels(V);
+  constexpr int kMost = Add ? most_added_pixels(V) : most_pixels(V);
   const std::int64_t left = line.weights.lanes - lane - (V - 1) * X::kWidth;
   const int last = static_cast<int>(left < X::kWidth ? left : X::kWidth);
   std::int64_t tiles = (line.pixels + kMost - 1) / kMost;
@@ -177,7 +222,7 @@ template <int P>
 void pair_tile(const ConvLinePair& pair, std::int64_t pixel) {
   const int lanes = static_cast<int>(pair.weights.lanes);
   Narrow::Raw upper[P], lower[P];
-  const Narrow::Raw start = pair.bias ? Narrow::load(pair.bias, lanes) : Narrow::zero();
+  const Narrow::Raw start = Narrow::load(pair.bias);
 #pragma GCC unroll 16
   for (int p = 0; p < P; ++p) upper[p] = lower[p] = start;
   const std::int64_t common = pair.next_first < pair.end ? pair.end : pair.next_first;
@@ -216,17 +261,22 @@ void store_pair(const ConvLinePair& pair) {
   }
 }
 
+template <int V, bool Add>
+void panel_of(std::int64_t width, const ConvLine& line, std::int64_t lane) {
+  if constexpr (V > 1) {
+    if (width < V * Wide::kWidth) return panel_of<V - 1, Add>(width, line, lane);
+  } else if (width < Wide::kWidth) {
+    return panel_line<Narrow, 1, Add>(line, lane);
+  }
+  panel_line<Wide, V, Add>(line, lane);
+}
+
 template <bool Add>
 void run_line(const ConvLine& line) {
+  constexpr int kMost = Add ? 2 : kStoredVectors;
   for (std::int64_t lane = 0; lane < line.weights.lanes;) {
-    const std::int64_t width = panel_width(line.weights.lanes - lane);
-    if (width == 2 * Wide::kWidth) {
-      panel_line<Wide, 2, Add>(line, lane);
-    } else if (width == Wide::kWidth) {
-      panel_line<Wide, 1, Add>(line, lane);
-    } else {
-      panel_line<Narrow, 1, Add>(line, lane);
-    }
+    const std::int64_t width = panel_width<kMost>(line.weights.lanes - lane);
+    panel_of<kMost, Add>(width, line, lane);
     lane += width;
   }
 }
@@ -296,9 +346,9 @@ void outer_panel(const OuterSums& b, std::int64_t lane, std::int64_t sums_step) 
 
 void add_outer(const OuterSums& b) {
   std::int64_t sums_step = 0;
-  while (sums_step < b.lanes) sums_step += panel_width(b.lanes - sums_step);
+  while (sums_step < b.lanes) sums_step += panel_width<2>(b.lanes - sums_step);
   for (std::int64_t lane = 0; lane < b.lanes;) {
-    const std::int64_t width = panel_width(b.lanes - lane);
+    const std::int64_t width = panel_width<2>(b.lanes - lane);
     if (width == 2 * Wide::kWidth) {
       outer_panel<Wide, 2>(b, lane, sums_step);
     } else if (width == Wide::kWidth) {
@@ -312,7 +362,12 @@ void add_outer(const OuterSums& b) {
 
 }  // namespace
 
-extern const DirectConvLoops direct_conv_kernels = {panel_width,    run_line<false>, store_pair,
-                                                    Narrow::kWidth, run_line<true>,  add_outer};
+extern const DirectConvLoops direct_conv_kernels = {panel_width<kStoredVectors>,
+                                                    panel_width<2>,
+                                                    run_line<false>,
+                                                    store_pair,
+                                                    Narrow::kWidth,
+                                                    run_line<true>,
+                                                    add_outer};
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -25,9 +25,10 @@ struct ConvLine {
   std::int64_t shift;
   const std::int64_t* offsets;
   const std::int64_t* first_row;
-  const float* bias;  ///< per lane, or null; for store only
+  const float* bias;  ///< for store only: a value for each column of the panels
   float* out;
   std::int64_t out_step;  ///< from one pixel's result to the next's
+  bool stream = false;    ///< past the caches; whole vectors and aligned to them
 };
 
 /// Two lines of results, one below the other, of at most pair_lanes lanes: neighbouring lines see
@@ -42,7 +43,7 @@ struct ConvLinePair {
   const float* input;
   std::int64_t shift, row_step;
   std::int64_t first, end, next_first, next_end;
-  const float* bias;  ///< per lane, or null
+  const float* bias;  ///< a value for each column of the panel
   float* out;
   float* next_out;
   std::int64_t out_step;
@@ -61,9 +62,19 @@ struct OuterSums {
   float* sums;  ///< one row of padded_lanes(lanes) per element
 };
 
+/// Columns of the panel that begins where `lanes` lanes are left.
+using PanelWidth = std::int64_t (*)(std::int64_t lanes);
+
+/// Columns of all panels of so many lanes.
+inline std::int64_t padded_lanes(PanelWidth width, std::int64_t lanes) {
+  std::int64_t padded = 0;
+  while (padded < lanes) padded += width(lanes - padded);
+  return padded;
+}
+
 struct DirectConvLoops {
-  /// Columns of the panel that begins where `lanes` lanes are left.
-  std::int64_t (*panel_width)(std::int64_t lanes);
+  /// Panels of weights whose results are stored, and those of others and of sums.
+  PanelWidth stored_panel, panel;
   /// Writes bias + result to out.
   void (*store_line)(const ConvLine& line);
   void (*store_pair)(const ConvLinePair& pair);
@@ -72,12 +83,6 @@ struct DirectConvLoops {
   /// elements as the panels have columns.
   void (*add_line)(const ConvLine& line);
   void (*add_outer)(const OuterSums& sums);
-
-  std::int64_t padded_lanes(std::int64_t lanes) const {
-    std::int64_t padded = 0;
-    while (padded < lanes) padded += panel_width(lanes - padded);
-    return padded;
-  }
 };
 
 }  // namespace facula::cpu

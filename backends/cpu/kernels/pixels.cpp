@@ -6,8 +6,6 @@ namespace facula::cpu::FACULA_ISA {
 namespace {
 
 using data::BlendPixels;
-using data::kBlendGroup;
-using data::kBlendSlack;
 using data::kWeightBits;
 using data::WeightPair;
 
@@ -122,7 +120,7 @@ void blend_rows(const std::uint8_t* rows, std::int64_t stride, const WeightPair*
 /// bring two neighbours together, channel by channel, and multiply-add joins them.
 void blend_rgb(const BlendPixels& b) {
   constexpr int kGroup = 4;
-  static_assert(kGroup <= kBlendGroup);
+  static_assert(kGroup <= data::kBlendGroup);
   const Raw pair0 =
       Lanes::repeat(_mm_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1));
   const Raw pair1 =
@@ -162,7 +160,7 @@ void blend_rgb(const BlendPixels& b) {
 #endif
 
 #ifdef FACULA_WORD_SHUFFLES
-static_assert(FivePixels::kPixels <= kBlendGroup && FivePixels::kWindow <= kBlendSlack);
+static_assert(FivePixels::kPixels <= data::kBlendGroup && FivePixels::kWindow <= data::kBlendSlack);
 
 /// Going down all rows before the next five columns, a processor does not foresee what comes from
 /// memory: bytes of a row that are asked for ahead of their use.

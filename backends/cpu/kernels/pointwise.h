@@ -26,10 +26,10 @@ struct RowCorrelation {
   std::int64_t m, n;
   const float* a;
   const float* b;
-  std::int64_t a_step, b_step;  ///< elements from row to row
-  std::int64_t rows;            ///< of each run
-  std::span<const std::int64_t> a_runs,
-      b_runs;                             ///< the first row of each run: elements from a and b
+  std::int64_t a_step, b_step;            ///< elements from row to row
+  std::int64_t rows;                      ///< of each run
+  std::span<const std::int64_t> a_runs;   ///< the first row of each run: elements from a
+  std::span<const std::int64_t> b_runs;   ///< and from b
   float* sums;                            ///< m rows of padded(n) elements
   std::span<const float> next_a, next_b;  ///< what will be read next is asked for meanwhile
 };

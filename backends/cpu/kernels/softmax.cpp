@@ -1,5 +1,7 @@
 #include "backends/cpu/kernels/softmax.h"
 
+#include <limits>
+
 #include "backends/cpu/kernels/stream_line.h"
 #include "ops/schema/scalar.h"
 
@@ -10,7 +12,7 @@ namespace {
 
 /// Partial results of a row, the same number on every instruction set: equal bits. Long rows have
 /// several vectors of them, so that none waits for the one before.
-constexpr int kFewLanes = 16, kManyLanes = kSoftmaxLanes;
+constexpr int kFewLanes = 16, kManyLanes = 64;
 constexpr std::int64_t kLongRow = kSoftmaxLongRow;
 
 template <int Lanes, class T, class Join>
@@ -56,12 +58,22 @@ template <class T, class Term>
   return reduce_row(n, T(0), term, sum<T>);
 }
 
+/// e^x for x <= 0 as scalar::exp, but zero where that is no normal float, for two thirds of the
+/// operations.
+[[gnu::always_inline]] inline float power_of(float x) {
+  constexpr float kLeast = -88.0f;  // here k is -127, for which the second factor is zero
+  const auto [r, k] = scalar::detail::reduce_exp(x < kLeast ? kLeast : x);
+  const float factor = scalar::detail::power(k + scalar::detail::exponent(127));
+  return scalar::fma(scalar::detail::expm1_reduced(r), factor, factor);
+}
+[[gnu::always_inline]] inline double power_of(double x) { return scalar::exp(x); }
+
 template <class T>
 void softmax(const T* __restrict in, T* __restrict out, std::int64_t rows, std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, in += n, out += n) {
     const T top = row_max(in, n);
     const T factor =
-        T(1) / row_sum<T>(n, [=](std::int64_t k) { return out[k] = scalar::exp(in[k] - top); });
+        T(1) / row_sum<T>(n, [=](std::int64_t k) { return out[k] = power_of(in[k] - top); });
     for (std::int64_t k = 0; k < n; ++k) out[k] *= factor;
   }
 }
@@ -70,33 +82,102 @@ template <class T>
 void log_softmax(const T* __restrict in, T* __restrict out, std::int64_t rows, std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, in += n, out += n) {
     const T top = row_max(in, n);
-    const T sum = row_sum<T>(n, [=](std::int64_t k) { return scalar::exp(in[k] - top); });
+    const T sum = row_sum<T>(n, [=](std::int64_t k) { return power_of(in[k] - top); });
     const T log_sum = scalar::log(sum);
     for (std::int64_t k = 0; k < n; ++k) out[k] = (in[k] - top) - log_sum;
   }
 }
 
-/// What a row's results are made of: those of softmax are exp(x - top) * last, those of log-softmax
-/// (x - top) - last.
-template <class T>
-struct RowTerms {
-  T top, last;
-};
+// Past the caches, the powers of a row are summed while the next one is read for its maximum and
+// the results of the one before are written: memory and arithmetic never wait for each other.
 
-/// Writes kManyLanes results past the caches: `values` are x or, without logarithm, exp(x - top).
+/// A row whose results are being written, whole cache lines past the caches. `values` are
+/// exp(x - top), of which the results are products with `last`, or, with logarithm, x, of which
+/// they are (x - top) - last.
 template <bool kLog, class T>
-[[gnu::always_inline]] inline void stream_lanes(const T* __restrict values, RowTerms<T> row,
-                                                T* __restrict out) {
-  constexpr int kLine = kLineBytes / sizeof(T);
-  for (int k = 0; k < kManyLanes; k += kLine) {
+class PendingRow {
+ public:
+  PendingRow() = default;
+  PendingRow(const T* values, T* out, std::int64_t n, T top, T last)
+      : values_(values), out_(out), n_(n), top_(top), last_(last) {
+    const auto before_line = -reinterpret_cast<std::uintptr_t>(out) % kLineBytes;
+    write_elements(static_cast<std::int64_t>(before_line / sizeof(T)));
+  }
+
+  /// Writes the next kManyLanes results, or all that are left.
+  [[gnu::always_inline]] void advance() {
+    if (done_ + kManyLanes > n_) return finish();
+    for (int k = 0; k < kManyLanes; k += kLine) write_line();
+  }
+  void finish() {
+    while (done_ + kLine <= n_) write_line();
+    write_elements(n_);
+  }
+
+ private:
+  static constexpr int kLine = kLineBytes / sizeof(T);
+
+  [[gnu::always_inline]] T result(std::int64_t k) const {
+    return kLog ? (values_[k] - top_) - last_ : values_[k] * last_;
+  }
+  [[gnu::always_inline]] void write_line() {
     alignas(kLineBytes) T line[kLine];
 #pragma GCC unroll 1  // not before it is vectorised
-    for (int i = 0; i < kLine; ++i) {
-      line[i] = kLog ? (values[k + i] - row.top) - row.last : values[k + i] * row.last;
-    }
-    stream_line(out + k, line);
+    for (int i = 0; i < kLine; ++i) line[i] = result(done_ + i);
+    stream_line(out_ + done_, line);
+    done_ += kLine;
   }
-}
+  void write_elements(std::int64_t end) {
+    for (; done_ < end; ++done_) out_[done_] = result(done_);
+  }
+
+  const T* values_ = nullptr;
+  T* out_ = nullptr;
+  std::int64_t n_ = 0, done_ = 0;
+  T top_ = 0, last_ = 0;
+};
+
+/// The partial results of a row that is summed while the next one is read.
+template <bool kLog, class T>
+struct RowLanes {
+  T sums[kManyLanes] = {}, tops[kManyLanes];
+
+  explicit RowLanes(T in_next) {
+    for (T& lane : tops) lane = in_next;
+  }
+
+  /// Adds `Count` elements to the lanes from `lane` on.
+  template <int Count>
+  [[gnu::always_inline]] void add(int lane, const T* __restrict x, T top, T* __restrict powers,
+                                  const T* __restrict next) {
+#pragma GCC unroll 1  // not before it is vectorised
+    for (int i = 0; i < Count; ++i) {
+      const T power = power_of(x[i] - top);
+      if constexpr (!kLog) powers[i] = power;
+      sums[lane + i] += power;
+    }
+#pragma GCC unroll 1
+    for (int i = 0; i < Count; ++i) tops[lane + i] = larger<T>(tops[lane + i], next[i]);
+  }
+
+  /// Adds the last elements of a row, fewer than kManyLanes.
+  void add_rest(std::int64_t count, const T* x, T top, T* powers, const T* next) {
+    int k = 0;
+    for (; k + kFewLanes <= count; k += kFewLanes) {
+      add<kFewLanes>(k, x + k, top, powers + k, next + k);
+    }
+    // As many as there are lanes, of which the others change nothing: exp(-infinity) is 0.
+    constexpr T kNothing = -std::numeric_limits<T>::infinity();
+    T x_lanes[kFewLanes], power_lanes[kFewLanes], next_lanes[kFewLanes];
+    for (int i = 0; i < kFewLanes; ++i) {
+      x_lanes[i] = k + i < count ? x[k + i] : kNothing;
+      next_lanes[i] = k + i < count ? next[k + i] : kNothing;
+    }
+    add<kFewLanes>(k, x_lanes, top, power_lanes, next_lanes);
+    if constexpr (kLog) return;
+    for (int i = 0; k + i < count; ++i) powers[k + i] = power_lanes[i];
+  }
+};
 
 /// Asks for what comes so far ahead in memory: among several streams, processors foresee too
 /// little.
@@ -108,39 +189,29 @@ template <class T>
   }
 }
 
-/// The same results, past the caches. While the powers of a row are summed, the next one is read
-/// for its maximum and the results of the one before are written, so that memory and arithmetic
-/// never wait for each other. `powers` is room for a row, unused with logarithm.
+/// `powers` is room for a row, unused with logarithm.
 template <bool kLog, class T>
 void stream_rows(const T* __restrict in, T* __restrict out, std::int64_t rows, std::int64_t n,
                  T* __restrict powers) {
   T top = row_max(in, n);
-  RowTerms<T> before = {};
-  const auto write_before = [&](std::int64_t r, std::int64_t k) FACULA_INLINED {
-    stream_lanes<kLog>(kLog ? in + r * n + k : powers + k, before, out + r * n + k);
-  };
+  PendingRow<kLog, T> before;
   for (std::int64_t r = 0; r < rows; ++r) {
     const T* x = in + r * n;
     const T* next = r + 1 < rows ? x + n : x;
-    T sums[kManyLanes] = {}, tops[kManyLanes];
-    for (T& lane : tops) lane = next[0];
-    for (std::int64_t k = 0; k < n; k += kManyLanes) {
+    RowLanes<kLog, T> lanes(next[0]);
+    std::int64_t k = 0;
+    for (; k + kManyLanes <= n; k += kManyLanes) {
       prefetch_lanes(next + k);
-      if (r > 0) write_before(r - 1, k);
-#pragma GCC unroll 1  // not before it is vectorised
-      for (int i = 0; i < kManyLanes; ++i) {
-        const T power = scalar::exp(x[k + i] - top);
-        if constexpr (!kLog) powers[k + i] = power;
-        sums[i] += power;
-      }
-#pragma GCC unroll 1
-      for (int i = 0; i < kManyLanes; ++i) tops[i] = larger<T>(tops[i], next[k + i]);
+      before.advance();  // reads powers before they are overwritten
+      lanes.template add<kManyLanes>(0, x + k, top, powers + k, next + k);
     }
-    const T total = join_lanes<kManyLanes>(sums, sum<T>);
-    before = {top, kLog ? scalar::log(total) : T(1) / total};
-    top = join_lanes<kManyLanes>(tops, larger<T>);
+    before.finish();
+    lanes.add_rest(n - k, x + k, top, powers + k, next + k);
+    const T total = join_lanes<kManyLanes>(lanes.sums, sum<T>);
+    before = {kLog ? x : powers, out + r * n, n, top, kLog ? scalar::log(total) : T(1) / total};
+    top = join_lanes<kManyLanes>(lanes.tops, larger<T>);
   }
-  for (std::int64_t k = 0; k < n; k += kManyLanes) write_before(rows - 1, k);
+  before.finish();
 }
 
 template <class T>

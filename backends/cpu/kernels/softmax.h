@@ -5,8 +5,7 @@
 
 namespace facula::cpu {
 
-/// Rows of at least kSoftmaxLongRow elements have kSoftmaxLanes partial results.
-constexpr int kSoftmaxLanes = 64;
+/// Rows of at least so many elements have more partial results than a vector has lanes.
 constexpr std::int64_t kSoftmaxLongRow = 256;
 
 /// The target distribution of one row: (1 - smoothing) * weight[target] at the target plus
@@ -24,8 +23,8 @@ struct SoftmaxLoops {
   /// out = softmax or log-softmax of each of `rows` rows of n elements.
   void (*softmax)(const T* in, T* out, std::int64_t rows, std::int64_t n);
   void (*log_softmax)(const T* in, T* out, std::int64_t rows, std::int64_t n);
-  /// The same past the caches, with the same bits, for long rows: n is a multiple of kSoftmaxLanes,
-  /// `out` aligned to a cache line, `scratch` another row.
+  /// The same past the caches, with the same bits, for rows of at least kSoftmaxLongRow elements;
+  /// `scratch` is room for another row.
   void (*stream_softmax)(const T* in, T* out, std::int64_t rows, std::int64_t n, T* scratch);
   void (*stream_log_softmax)(const T* in, T* out, std::int64_t rows, std::int64_t n, T* scratch);
   /// Cross-entropy of one row of log-probabilities.

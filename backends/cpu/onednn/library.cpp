@@ -38,13 +38,14 @@ dnnl::primitive_attr attributes() {
 Kernel::Kernel(const dnnl::primitive& primitive, const std::vector<Operand>& operands,
                const dnnl::memory::desc& scratchpad)
     : primitive_(primitive), scratch_bytes_(scratchpad.get_size()) {
+  constexpr void* kNoBuffer = DNNL_MEMORY_NONE;
   for (const Operand& operand : operands) {
-    memories_.push_back(dnnl::memory(operand.desc, engine(), DNNL_MEMORY_NONE));
+    memories_.emplace_back(operand.desc, engine(), kNoBuffer);
     descs_.push_back(operand.desc);
     arguments_.push_back({operand.argument, memories_.back().get()});
   }
   if (scratch_bytes_ > 0) {
-    memories_.push_back(dnnl::memory(scratchpad, engine(), DNNL_MEMORY_NONE));
+    memories_.emplace_back(scratchpad, engine(), kNoBuffer);
     arguments_.push_back({DNNL_ARG_SCRATCHPAD, memories_.back().get()});
   }
 }

@@ -265,7 +265,7 @@ struct GradientSums {
   /// [2, C] in float64: both sums over all slices, in order.
   Tensor joined() const {
     const std::int64_t slices = memory.size(1), channels = memory.size(2);
-    const Tensor result = new_tensor({2, channels}, kFloat64, kCPU);
+    Tensor result = new_tensor({2, channels}, kFloat64, kCPU);
     double* total = data<double>(result);
     std::fill_n(total, 2 * channels, 0.0);
     for (std::int64_t slice = 0; slice < slices; ++slice) {

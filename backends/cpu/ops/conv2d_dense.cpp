@@ -71,7 +71,7 @@ void for_channels(std::int64_t channels, Body body) {
 /// The weights as [pixels of the result * OC, pixels of the image * C].
 Tensor dense_weights(const Tensor& given, const ConvShape& s, const Pairs& pairs) {
   const Tensor weight = given.detach().contiguous();
-  const Tensor matrix = new_tensor({pairs.outputs * s.oc, pairs.inputs * s.c}, kFloat32, kCPU);
+  Tensor matrix = new_tensor({pairs.outputs * s.oc, pairs.inputs * s.c}, kFloat32, kCPU);
   const float* from = weight.impl()->typed<float>();
   float* to = matrix.impl()->typed<float>();
   const std::int64_t taps = s.kh * s.kw;

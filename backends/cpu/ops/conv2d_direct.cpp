@@ -14,6 +14,7 @@
 #include "backends/cpu/kernels/direct_conv.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
+#include "backends/cpu/streaming.h"
 #include "base/divide_up.h"
 #include "base/thread_pool.h"
 
@@ -134,12 +135,14 @@ struct PackedWeights {
     std::int64_t size, stride;
   };
 
-  PackedWeights(const float* source, Axis kernel_row, Axis a, Axis b, Axis d, Axis e)
+  PackedWeights(PanelWidth panel_width, const float* source, Axis kernel_row, Axis a, Axis b,
+                Axis d, Axis e)
       : lanes(d.size * e.size),
+        columns(padded_lanes(panel_width, lanes)),
         depth(kernel_row.size * a.size * b.size),
-        data(depth * direct_conv_kernels().padded_lanes(lanes)) {
+        data(depth * columns) {
     for (std::int64_t first = 0; first < lanes;) {
-      const std::int64_t width = direct_conv_kernels().panel_width(lanes - first);
+      const std::int64_t width = panel_width(lanes - first);
       const std::int64_t used = std::min(width, lanes - first);
       const Scratch<std::int64_t> offsets(used);
       for (std::int64_t l = 0; l < used; ++l) {
@@ -160,7 +163,7 @@ struct PackedWeights {
   }
   WeightPanels panels() const { return {data.data(), depth, lanes}; }
 
-  std::int64_t lanes, depth;
+  std::int64_t lanes, columns, depth;
   Scratch<float> data;
 };
 
@@ -203,15 +206,20 @@ class Forward {
       : s(shape),
         x_(args.in(0), s.pad_w),
         out_(args.out()),
-        bias_(args.has(2) ? args.in(2).contiguous() : Tensor()),
         epilogue_(args, kChannelsLast),
-        weights_(args.in(1).impl()->typed<float>(), {s.kh, args.in(1).strides()[2]},
-                 {s.kw, args.in(1).strides()[3]}, {s.c, args.in(1).strides()[1]}, {1, 0},
-                 {s.oc, args.in(1).strides()[0]}),
+        weights_(loops_.stored_panel, args.in(1).impl()->typed<float>(),
+                 {s.kh, args.in(1).strides()[2]}, {s.kw, args.in(1).strides()[3]},
+                 {s.c, args.in(1).strides()[1]}, {1, 0}, {s.oc, args.in(1).strides()[0]}),
         taps_(s.dilation_w == 1 ? 1 : s.kw),
         run_(s.kw * s.c / taps_),
+        bias_(weights_.columns),
         pairs_(s.oc <= loops_.pair_lanes && s.stride_h == 1 && s.dilation_h == 1 && taps_ == 1),
+        stream_(streams(args)),
         segments_(s.kh * taps_) {
+    std::fill_n(bias_.data(), weights_.columns, 0.0f);
+    if (args.has(2)) {
+      std::copy_n(args.in(2).contiguous().impl()->typed<float>(), s.oc, bias_.data());
+    }
     for (std::int64_t i = 0; i < s.kh; ++i) {
       for (std::int64_t j = 0; j < taps_; ++j) {
         segments_.add(i * s.dilation_h * x_.line() + j * s.dilation_w * s.c, (i * s.kw + j) * s.c);
@@ -239,13 +247,20 @@ class Forward {
           y += count;
         }
       }
+      if (stream_) finish_streaming();
     });
   }
 
  private:
+  /// Whether images and results do not fit the caches together, and results are whole lines of
+  /// them.
+  bool streams(const KernelArgs& args) const {
+    return out_.channels_last() && epilogue_.empty() && s.oc % 16 == 0 &&
+           reinterpret_cast<std::uintptr_t>(out_.at(0, 0)) % 64 == 0 &&
+           worth_streaming(args.in(0).nbytes() + args.out().nbytes());
+  }
   /// The image's line that the kernel's first row meets, maybe outside.
   std::int64_t first_row(std::int64_t y) const { return y * s.stride_h - s.pad_h; }
-  const float* bias() const { return bias_.defined() ? bias_.impl()->typed<float>() : nullptr; }
 
   /// The kernel's rows that lie within the image.
   struct Rows {
@@ -269,9 +284,10 @@ class Forward {
                        .shift = (first_row(y) - top) * x_.line(),
                        .offsets = segments_.offsets.data() + rows.begin * taps_,
                        .first_row = segments_.first_row.data() + rows.begin * taps_,
-                       .bias = bias(),
+                       .bias = bias_.data(),
                        .out = to,
-                       .out_step = s.oc});
+                       .out_step = s.oc,
+                       .stream = stream_});
   }
 
   void pair(const float* lines, std::int64_t top, std::int64_t y, float* to) const {
@@ -287,7 +303,7 @@ class Forward {
                        .end = rows.end,
                        .next_first = next.begin + 1,
                        .next_end = next.end + 1,
-                       .bias = bias(),
+                       .bias = bias_.data(),
                        .out = to,
                        .next_out = to + out_.line(),
                        .out_step = s.oc});
@@ -297,12 +313,12 @@ class Forward {
   const DirectConvLoops& loops_ = direct_conv_kernels();
   Images x_;
   Target out_;
-  Tensor bias_;
   ConvEpilogue epilogue_;
   PackedWeights weights_;
   std::int64_t taps_;  ///< pieces of a row of the kernel that lie apart in the image
   std::int64_t run_;   ///< elements of such a piece
-  bool pairs_;
+  Scratch<float> bias_;
+  bool pairs_, stream_;
   Segments segments_;
 };
 
@@ -313,12 +329,11 @@ void backward_input(const KernelArgs& args, const ConvShape& s) {
   const IntList strides = args.in(1).strides();
   const Target out(args.out());
   const DirectConvLoops& loops = direct_conv_kernels();
-  const std::int64_t across = s.kw * s.c;
-  const PackedWeights weights(args.in(1).impl()->typed<float>(), {s.kh, strides[2]}, {1, 0},
-                              {s.oc, strides[0]}, {s.kw, strides[3]}, {s.c, strides[1]});
+  const PackedWeights weights(loops.panel, args.in(1).impl()->typed<float>(), {s.kh, strides[2]},
+                              {1, 0}, {s.oc, strides[0]}, {s.kw, strides[3]}, {s.c, strides[1]});
   const std::int64_t edge = s.pad_w * s.c;
   const std::int64_t line_size =
-      std::max((s.ow - 1) * s.stride_w * s.c + loops.padded_lanes(across), edge + s.w * s.c);
+      std::max((s.ow - 1) * s.stride_w * s.c + weights.columns, edge + s.w * s.c);
   const Cut cut(s.n, s.h, s.multiplications_per_image());
   cut.run([&](std::int64_t first, std::int64_t last, std::int64_t line, std::int64_t end) {
     const std::int64_t reach = (s.kh - 1) * s.dilation_h;
@@ -367,8 +382,8 @@ class WeightSums {
         x_(x),
         taps_(s.dilation_w == 1 ? 1 : s.kw),
         run_(s.kw * s.c / taps_) {
-    const DirectConvLoops& loops = direct_conv_kernels();
-    const std::int64_t channels = loops.padded_lanes(s.oc), window = loops.padded_lanes(run_);
+    const PanelWidth panel = direct_conv_kernels().panel;
+    const std::int64_t channels = padded_lanes(panel, s.oc), window = padded_lanes(panel, run_);
     along_window_ = s.oc * window < run_ * channels;
     lanes_ = along_window_ ? window : channels;
     block_ = along_window_ ? s.oc * window : run_ * channels;

@@ -1,5 +1,6 @@
 // 1x1 convolutions on channels_last: products of the pixels, which are rows of channels, with the
-// matrix of weights. With strides, the pixels that take part are gathered first.
+// matrix of weights. With strides, the pixels that take part are gathered first, except for
+// gradients of weights, which others compute where the pixels lie.
 #include "backends/cpu/convolution.h"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/streaming.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 
 namespace facula::cpu {
@@ -24,6 +26,8 @@ constexpr std::int64_t kChunkElements = 32768, kFewestRows = 32;
 constexpr std::int64_t kMostParts = 16, kPartElements = 2 << 20;
 /// Pixels and multiplications worth a part of their own.
 constexpr std::int64_t kPartPixels = 512, kPartWork = 4 << 20;
+
+using base::divide_up;
 
 const PointwiseKernels& kernels() { return pointwise_kernels(); }
 
@@ -45,11 +49,15 @@ Tensor meeting_pixels(const Tensor& images, const ConvShape& s) {
   return slice(slice(images, 2, 0, s.h, s.stride_h), 3, 0, s.w, s.stride_w);
 }
 
+/// Pixels of a slice.
+std::int64_t pixels_at_a_time(const RowProduct& p) {
+  return std::clamp(kSliceElements / p.inputs, kFewestPixels, kMostPixels);
+}
+
 /// out[pixel] = x[pixel] * weights, of `pixels` rows, and what follows a convolution.
 void multiply(const RowProduct& whole, const ConvEpilogue& epilogue) {
-  const std::int64_t per_slice =
-      std::clamp(kSliceElements / whole.inputs, kFewestPixels, kMostPixels);
-  base::parallel_for((whole.rows + per_slice - 1) / per_slice, [&](std::int64_t slice) {
+  const std::int64_t per_slice = pixels_at_a_time(whole);
+  base::parallel_for(divide_up(whole.rows, per_slice), [&](std::int64_t slice) {
     const std::int64_t first = slice * per_slice;
     RowProduct own = whole;
     own.rows = std::min(per_slice, whole.rows - first);
@@ -61,16 +69,54 @@ void multiply(const RowProduct& whole, const ConvEpilogue& epilogue) {
   });
 }
 
+/// The same to every stride-th pixel of images, [n, c, h, w] in channels_last, and zeros to the
+/// others: a line at a time while it is in the caches, so that everything is written once.
+void multiply_apart(const RowProduct& whole, const ConvShape& s, const Tensor& images) {
+  const std::int64_t per_slice = divide_up(pixels_at_a_time(whole), s.ow);
+  const std::int64_t lines = s.n * s.oh, line = s.w * s.c;
+  float* const out = images.impl()->typed<float>();
+  const bool streams = worth_streaming(images.nbytes());
+  const auto write = [&](const float* from, std::int64_t n, float* to) {
+    if (streams) {
+      stream(to, from, n * static_cast<std::int64_t>(sizeof(float)));
+    } else {
+      std::copy_n(from, n, to);
+    }
+    return to + n;
+  };
+  base::parallel_for(divide_up(lines, per_slice), [&](std::int64_t slice) {
+    const std::int64_t first = slice * per_slice, end = std::min(first + per_slice, lines);
+    const Scratch<float> rows((end - first) * s.ow * s.c), zeros(line);
+    std::fill_n(zeros.data(), line, 0.0f);
+    RowProduct own = whole;
+    own.rows = (end - first) * s.ow;
+    own.x += first * s.ow * whole.inputs;
+    own.out = rows.data();
+    kernels().multiply(own);
+    const float* from = rows.data();
+    for (std::int64_t i = first; i < end; ++i) {
+      const std::int64_t y = i % s.oh * s.stride_h;
+      float* to = out + (i / s.oh * s.h + y) * line;
+      for (std::int64_t x = 0; x < s.ow; ++x, from += s.c) {
+        const std::int64_t next = x + 1 < s.ow ? s.stride_w : s.w - x * s.stride_w;
+        to = write(zeros.data(), (next - 1) * s.c, write(from, s.c, to));
+      }
+      const std::int64_t next = i % s.oh + 1 < s.oh ? s.stride_h : s.h - y;
+      for (std::int64_t k = 1; k < next; ++k) to = write(zeros.data(), line, to);
+    }
+    if (streams) finish_streaming();
+  });
+}
+
 /// Forward, and the gradient of the input, whose channels are those of the other side.
 void run_product(const KernelArgs& args, const ConvShape& s, bool forward) {
   const Tensor source = args.in(0).detach();
   const Tensor x =
       (forward && strided(s) ? meeting_pixels(source, s) : source).contiguous(kChannelsLast);
   const bool scatters = !forward && strided(s);
-  const bool direct = !scatters && args.out().is_contiguous(kChannelsLast);
+  const bool direct = args.out().is_contiguous(kChannelsLast);
   const Tensor out =
-      direct ? args.out()
-             : new_tensor({s.n, forward ? s.oc : s.c, s.oh, s.ow}, kFloat32, kCPU, kChannelsLast);
+      direct ? args.out() : new_tensor(args.out().sizes(), kFloat32, kCPU, kChannelsLast);
 
   const std::int64_t inputs = forward ? s.c : s.oc, outputs = forward ? s.oc : s.c;
   const WeightMatrix w(args.in(1));
@@ -82,21 +128,17 @@ void run_product(const KernelArgs& args, const ConvShape& s, bool forward) {
   const ConvEpilogue epilogue(args, kChannelsLast);
   float* to = out.impl()->typed<float>();
   const bool whole_lines = outputs % 16 == 0 && reinterpret_cast<std::uintptr_t>(to) % 64 == 0;
-  multiply({.rows = s.n * s.oh * s.ow,
-            .inputs = inputs,
-            .outputs = outputs,
-            .x = x.impl()->typed<float>(),
-            .packed_weights = packed.data(),
-            .bias = bias.defined() ? bias.impl()->typed<float>() : nullptr,
-            .out = to,
-            .stream = whole_lines && epilogue.empty() && worth_streaming(out.nbytes())},
-           epilogue);
-  if (scatters) {
-    args.out().zero_();
-    meeting_pixels(args.out(), s).copy_(out);
-  } else if (!direct) {
-    args.out().copy_(out);
-  }
+  const RowProduct product = {
+      .rows = s.n * s.oh * s.ow,
+      .inputs = inputs,
+      .outputs = outputs,
+      .x = x.impl()->typed<float>(),
+      .packed_weights = packed.data(),
+      .bias = bias.defined() ? bias.impl()->typed<float>() : nullptr,
+      .out = to,
+      .stream = !scatters && whole_lines && epilogue.empty() && worth_streaming(out.nbytes())};
+  scatters ? multiply_apart(product, s, out) : multiply(product, epilogue);
+  if (!direct) args.out().copy_(out);
 }
 
 /// [m, padded(n)]: the sums over the pixels of a[pixel][i] * b[pixel][j], in parts that depend on
@@ -108,7 +150,7 @@ Tensor correlate(const Tensor& a, const Tensor& b, std::int64_t pixels) {
   const std::int64_t wanted = std::clamp<std::int64_t>(std::min(by_memory, by_work), 1, kMostParts);
   const std::int64_t per_part = (pixels + wanted - 1) / wanted;
   const std::int64_t parts = (pixels + per_part - 1) / per_part;
-  const Tensor result = new_tensor({parts, m, size / m}, kFloat32, kCPU);
+  Tensor result = new_tensor({parts, m, size / m}, kFloat32, kCPU);
   float* sums = result.impl()->typed<float>();
   const float* rows_a = a.impl()->typed<float>();
   const float* rows_b = b.impl()->typed<float>();
@@ -147,8 +189,7 @@ bool outputs_fill_vectors_better(const ConvShape& s) {
 
 void run_weight_gradient(const KernelArgs& args, const ConvShape& s) {
   const Tensor gradient = args.in(0).detach().contiguous(kChannelsLast);
-  const Tensor images = args.in(1).detach();
-  const Tensor x = (strided(s) ? meeting_pixels(images, s) : images).contiguous(kChannelsLast);
+  const Tensor x = args.in(1).detach().contiguous(kChannelsLast);
   const std::int64_t pixels = s.n * s.oh * s.ow;
   const WeightMatrix w(args.out());
   const bool swapped = outputs_fill_vectors_better(s);
@@ -171,6 +212,7 @@ Refusal refuse(const KernelArgs& args) {
   if (s.pad_h + s.pad_w != 0) return "padding";
   // Of images that lie in planes, a product with the other operand's rows needs no copy.
   const bool weights = conv_kind(args) == ConvKind::backward_weight;
+  if (weights && strided(s)) return "strides, which others take without gathering pixels";
   const Tensor& first = weights ? args.in(1) : args.in(0);
   if (first.suggest_memory_format() != kChannelsLast && s.h * s.w > 1) return "not channels_last";
   return refuse_epilogue(args);

@@ -23,8 +23,8 @@ constexpr std::int64_t kTaskSums = 65536, kChunkElements = 65536;
 /// Tasks that suffice. Where few sums make few tasks, the images are cut into parts, of which all
 /// sums take at most kPartElements together.
 constexpr std::int64_t kTasks = 32, kMostParts = 16, kPartElements = 2 << 20;
-/// Multiplications worth a part of their own.
-constexpr std::int64_t kPartWork = 4 << 20;
+/// Multiplications, and pixels, worth a part of their own.
+constexpr std::int64_t kPartWork = 4 << 20, kPartPixels = 512;
 /// Below, the library's blocks of channels fill registers better.
 constexpr std::int64_t kFewestChannels = 32;
 /// Rows of tiles of sums, of which blocks are multiples.
@@ -185,7 +185,8 @@ void run(const KernelArgs& args) {
   const TapSums taps(s, gradient, images);
   const std::int64_t size = taps.size(), lines = taps.lines();
   // Parts depend on the sizes alone, and so do the bits.
-  const std::int64_t by_work = s.n * s.multiplications_per_image() / kPartWork;
+  const std::int64_t by_work =
+      std::min(s.n * s.multiplications_per_image() / kPartWork, lines * s.ow / kPartPixels);
   const std::int64_t useful = std::min(
       {by_work, kPartElements / size, (kTasks + taps.blocks() - 1) / taps.blocks(), lines});
   const std::int64_t wanted = std::clamp<std::int64_t>(useful, 1, kMostParts);

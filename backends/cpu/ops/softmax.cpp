@@ -45,9 +45,8 @@ void for_rows(std::int64_t rows, std::int64_t n, Body body) {
 /// True if the results are better written past the caches and the loops for that can do it: three
 /// rows at a time should stay in a core's cache.
 bool streams(const Tensor& out, std::int64_t n) {
-  constexpr std::int64_t kLine = 64, kLongest = 1 << 16;
-  return worth_streaming(out.nbytes()) && n >= kSoftmaxLongRow && n <= kLongest &&
-         n % kSoftmaxLanes == 0 && reinterpret_cast<std::uintptr_t>(out.impl()->data) % kLine == 0;
+  constexpr std::int64_t kLongest = 1 << 16;
+  return worth_streaming(out.nbytes()) && n >= kSoftmaxLongRow && n <= kLongest;
 }
 
 template <class T>
@@ -67,9 +66,9 @@ void stream_rows(const Tensor& in, const Tensor& out, std::int64_t n, bool log) 
   });
 }
 
+/// Of contiguous rows of n elements.
 template <class T>
-void run_rows(const Tensor& in, const Tensor& out, bool log) {
-  const std::int64_t n = in.dim() == 0 ? 1 : in.sizes()[in.dim() - 1];
+void run_rows(const Tensor& in, const Tensor& out, std::int64_t n, bool log) {
   if (in.numel() == 0) return;
   if (streams(out, n)) return stream_rows<T>(in, out, n, log);
   const auto loop = log ? loops<T>().log_softmax : loops<T>().softmax;
@@ -82,9 +81,10 @@ void run_softmax(const KernelArgs& args, std::int64_t dim, bool log) {
   const Tensor& self = args.in(0);
   const int d = wrap_dim(dim, self.dim(), args.call.op.name);
   const auto run = self.dtype() == kFloat32 ? run_rows<float> : run_rows<double>;
-  if (self.dim() == 0 || (d == self.dim() - 1 && self.is_contiguous())) {
-    return run(self, args.out(), log);
-  }
+  const std::int64_t n = self.dim() == 0 ? 1 : self.sizes()[d];
+  std::int64_t after = 1;
+  for (int k = d + 1; k < self.dim(); ++k) after *= self.sizes()[k];
+  if (after == 1 && self.is_contiguous()) return run(self, args.out(), n, log);
   // Bring the dimension to the end; rows are then contiguous.
   Dims order;
   for (int k = 0; k < self.dim(); ++k) {
@@ -93,7 +93,7 @@ void run_softmax(const KernelArgs& args, std::int64_t dim, bool log) {
   order.push_back(d);
   const Tensor rows = permute(self.detach(), order).contiguous();
   const Tensor result = new_tensor(rows.sizes(), rows.dtype(), kCPU);
-  run(rows, result, log);
+  run(rows, result, n, log);
   permute(args.out(), order).copy_(result);
 }
 
@@ -159,7 +159,7 @@ void loss_forward(const KernelArgs& args) {
   const std::int64_t rows = logits.sizes()[0], classes = logits.sizes()[1];
   const Targets<T> targets(args.in(1), args.in(2), classes, attrs.ignore_index,
                            attrs.label_smoothing);
-  run_rows<T>(logits, args.out(1), true);
+  run_rows<T>(logits, args.out(1), classes, true);
   const T* log_probs = args.out(1).impl()->typed<T>();
   auto loss_at = [&](std::int64_t i) {
     return targets.counts(i) ? loops<T>().loss(log_probs + i * classes, classes, targets.row(i))

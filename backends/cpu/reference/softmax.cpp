@@ -23,7 +23,8 @@ void log_softmax_line(const double* x, double* y, std::int64_t n, std::int64_t s
 }
 
 Tensor log_softmax_of(const Tensor& self, int dim) {
-  const Tensor x = self.to(kFloat64).contiguous(), y = empty(self.sizes(), kFloat64);
+  const Tensor x = self.to(kFloat64).contiguous();
+  Tensor y = empty(self.sizes(), kFloat64);
   const std::int64_t n = self.dim() == 0 ? 1 : self.size(dim);
   std::int64_t step = 1;
   for (int d = dim + 1; d < self.dim(); ++d) step *= self.size(d);

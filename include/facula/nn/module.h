@@ -70,7 +70,7 @@ class FACULA_API Member {
 
   Member(Kind kind, const Place& place);
   Member(const Member& source) noexcept;
-  Member& operator=(const Member&) { return *this; }  // the place stays
+  Member& operator=(const Member&) { return *this; }  // NOLINT(*-self-assignment): the place stays
   ~Member();
 
  private:
@@ -131,7 +131,7 @@ using ForwardHook = std::function<Tensor(const Module&, const Tensor& input, con
 struct LoadPthOptions {
   /// Only entries whose names begin with it are taken, under the rest of their names:
   /// "state_dict.module." for a file that saves {"state_dict": DataParallel(model).state_dict()}.
-  std::string key_prefix = "";
+  std::string key_prefix = {};
   /// As in load_state_dict.
   bool strict = true;
 };
@@ -157,7 +157,7 @@ class FACULA_API Module : public Member {
   /// and call() what it computes, or open a PathScope.
   virtual Tensor forward(const Tensor& input) const;
   /// The same of an input that nobody needs afterwards, so that its memory may hold the result.
-  virtual Tensor consume(Tensor input) const { return forward(input); }
+  virtual Tensor consume(Tensor input) const { return forward(input); }  // NOLINT(*-value-param)
   /// Calls forward between the hooks. Errors thrown inside name this module's path.
   Tensor operator()(const Tensor& input) const;
   Tensor operator()(Tensor&& input) const;

@@ -179,21 +179,24 @@ class JpegDecoder final : public RowReader {
 };
 
 void JpegDecoder::raise() {
-  if (reason_ == Reason::truncated)
+  if (reason_ == Reason::truncated) {
     fail<IoError>(
         "{}: the JPEG file ends in the middle of the image; it is truncated, get it again", name_);
-  if (reason_ == Reason::scans)
+  }
+  if (reason_ == Reason::scans) {
     fail<IoError>("{}: a JPEG file of more than {} scans for {}x{} pixels; save it anew", name_,
                   info_.input_scan_number - 1, info_.image_height, info_.image_width);
+  }
   char message[JMSG_LENGTH_MAX];
   errors_.format_message(reinterpret_cast<j_common_ptr>(&info_), message);
   if (errors_.msg_code == JERR_OUT_OF_MEMORY)
     fail<OutOfMemory>("{}: no memory to decode it ({})", name_, message);
-  if (errors_.msg_code == JERR_NO_BACKING_STORE)
+  if (errors_.msg_code == JERR_NO_BACKING_STORE) {
     fail<IoError>(
         "{}: decoding this JPEG file of several scans takes more than {} MiB; save it as "
         "a baseline one",
         name_, kMaxCoefficientBytes >> 20);
+  }
   fail<IoError>("{}: {}; the JPEG file is damaged or of an unsupported kind", name_, message);
 }
 
@@ -225,9 +228,11 @@ void JpegDecoder::start(const ImageHeader& header, int scale_denominator) {
 bool JpegDecoder::smooths_blocks() const {
   constexpr int kEstimated = 10;  // the first frequencies in zigzag order, constant one included
   if (info_.coef_bits == nullptr) return false;
-  for (int i = 0; i < info_.num_components; ++i)
-    for (int k = 1; k < kEstimated; ++k)
+  for (int i = 0; i < info_.num_components; ++i) {
+    for (int k = 1; k < kEstimated; ++k) {
       if (info_.coef_bits[i][k] != 0) return true;
+    }
+  }
   return false;
 }
 
@@ -250,11 +255,12 @@ int64_t JpegDecoder::crop(const ImageRegion& region) {
 void cmyk_to_rgb(uint8_t* pixels, int64_t count) {
   const uint8_t* cmyk = pixels;
   uint8_t* rgb = pixels;
-  for (int64_t i = 0; i < count; ++i, cmyk += 4, rgb += 3)
+  for (int64_t i = 0; i < count; ++i, cmyk += 4, rgb += 3) {
     for (int c = 0; c < 3; ++c) {
       const int product = (255 - cmyk[c]) * cmyk[3] + 128;
       rgb[c] = static_cast<uint8_t>(std::max(0, cmyk[3] - ((product + (product >> 8)) >> 8)));
     }
+  }
 }
 
 void JpegDecoder::select(const ImageRegion& region) {

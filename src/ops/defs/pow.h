@@ -10,6 +10,10 @@ struct pow_functor : NumericFunctor {
   FACULA_FN T operator()(T x, T exponent) const {
     return pow(x, exponent);
   }
+  FACULA_FN bool is_common(float x, float exponent) const {
+    return detail::is_ordinary_pair(x, exponent);
+  }
+  FACULA_FN float common(float x, float exponent) const { return common_pow(x, exponent); }
 };
 
 }  // namespace facula::scalar

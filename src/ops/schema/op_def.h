@@ -202,11 +202,11 @@ enum class Fusion : std::uint8_t { elementwise, reduction, view, opaque };
 class Aliasing {
  public:
   /// Outputs are new tensors.
-  static constexpr Aliasing none() { return {0, 0}; }
+  static constexpr Aliasing none() { return {false, 0}; }
   /// Every output views input 0.
-  static constexpr Aliasing view() { return {1, 0}; }
+  static constexpr Aliasing view() { return {true, 0}; }
   /// Writes to the tensors of these arguments (bit i: argument i); has no outputs.
-  static constexpr Aliasing writes(std::uint32_t arguments) { return {0, arguments}; }
+  static constexpr Aliasing writes(std::uint32_t arguments) { return {false, arguments}; }
 
   constexpr bool is_view() const { return view_; }
   constexpr std::uint32_t written() const { return written_; }

@@ -1,9 +1,9 @@
 // Scalars of the op vocabulary, part 2: branch-free float functions of at most 2 ulp.
 //
 // Written for compilers to vectorise and to give the same bits on every instruction set: no tables,
-// no branches, a fixed order of operations. The functions that dominate training (exp, log, tanh,
-// erf, sin...) stay in float and use fma wherever it saves an operation; erfc, pow and huge angles
-// work in double inside, where vectors are half as long but no trick is needed for the last bit.
+// no branches, a fixed order of operations. All stay in float and use fma wherever it saves an
+// operation or tells what was rounded away; only huge angles work in double inside, where vectors
+// are half as long but no trick is needed for the last bit.
 // Multiplications, divisions and comparisons are what they are short of: AVX-512 processors have
 // one unit for them beside one for the rest, so bounds are set and exponents split with integers.
 // Coefficients are minimax (Remez) for the relative error on the interval given, rounded to the
@@ -32,21 +32,14 @@ FACULA_FN double horner(double x, double sum, double next, C... rest) {
   return horner(x, sum * x + next, rest...);
 }
 
-/// x within (-inf, high] or [low, high], NaN kept: the comparisons are false for NaN, and x stands
-/// last. One or two instructions each on x86, whereas min and max of the vocabulary need three.
-template <class T>
-FACULA_FN T at_most(T x, T high) {
-  return high < x ? high : x;
-}
-template <class T>
-FACULA_FN T clamp(T x, T low, T high) {
-  x = at_most(x, high);
-  return low > x ? low : x;
-}
+/// x within (-inf, high], NaN kept: the comparison is false for NaN, and x stands last. One or two
+/// instructions on x86, whereas min of the vocabulary needs three.
+FACULA_FN float at_most(float x, float high) { return high < x ? high : x; }
 
-/// at_most for a >= 0 and clamp for low < 0 < high, as integers: those order floats of one sign by
-/// magnitude, and their minimum is one instruction that compilers leave alone, where float bounds
-/// become several comparisons and masks. NaN is lost: it becomes `high` or `low`.
+/// The same for a >= 0, and x within [low, high] for low < 0 < high, as integers: those order
+/// floats of one sign by magnitude, and their minimum is one instruction that compilers leave
+/// alone, where float bounds become several comparisons and masks. NaN is lost: it becomes `high`
+/// or `low`.
 FACULA_FN float bounded(float a, float high) { return as_float(min(as_int(a), as_int(high))); }
 FACULA_FN float bounded(float x, float low, float high) {
   // As unsigned integers, negative floats are larger than positive ones.
@@ -85,19 +78,30 @@ FACULA_FN ExpArgument reduce_small_exp(float x) {
   return {fma(shifted - kRound, -0.693147182f, x), exponent(shifted)};
 }
 
-/// e^r - 1 for |r| <= ln2 / 2. By halves (Estrin), because the longest chain decides here.
+/// (e^r - 1 - r) / s for |r| <= ln2 / 2, s = r^2. By halves (Estrin), because the longest chain
+/// decides here.
+FACULA_FN float exp_rest(float r, float s) {
+  const float high = fma(0.00138825085f, s, fma(0.00836658012f, r, 0.0416672006f));
+  return fma(high, s, fma(0.166665435f, r, 0.49999997f));
+}
+/// e^r - 1 for |r| <= ln2 / 2.
 FACULA_FN float expm1_reduced(float r) {
   const float s = r * r;
-  const float high = fma(0.00138825085f, s, fma(0.00836658012f, r, 0.0416672006f));
-  return fma(fma(high, s, fma(0.166665435f, r, 0.49999997f)), s, r);
+  return fma(exp_rest(r, s), s, r);
 }
 
-/// (1 + t) * 2^k for |t| <= 1/2, k in [-151, 128], by two factors that are normal floats, so that
+/// 2^r - 1 for |r| <= 1/2.
+FACULA_FN float exp2m1(float r) {
+  return r * horner(r, 0.000153532572f, 0.00133990042f, 0.00961843878f, 0.0555033199f, 0.240226477f,
+                    0.693147182f);
+}
+
+/// (1 + t) * 2^k for |t| <= 1/2, k in [-252, 254], by two factors that are normal floats, so that
 /// the result may be infinite or subnormal.
 FACULA_FN float scale(float t, uint32_t exponent_k) {
-  const int32_t k = static_cast<int32_t>(exponent_k) >> 23, half = k >> 1;
-  const float first = power(exponent(half + 127));
-  return fma(t, first, first) * power(exponent(k - half + 127));
+  const uint32_t half = static_cast<uint32_t>(static_cast<int32_t>(exponent_k) >> 1) & exponent(-1);
+  const float first = power(half + exponent(127));
+  return fma(t, first, first) * power(exponent_k - half + exponent(127));
 }
 
 /// (e^x - 1) / 2 for k in [-126, 128].
@@ -123,17 +127,6 @@ FACULA_FN float gaussian(float a) {
   return p * power(exponent(shifted) + exponent(127));
 }
 inline constexpr float kGaussianEnd = 13.26f;
-
-/// 2^t within 2^-29 for |t| < 1000.
-FACULA_FN double exp2_double(double t) {
-  const double shifted = t + kRoundDouble;
-  const double r = t - (shifted - kRoundDouble);  // |r| <= 1/2
-  const double p =
-      horner(r, 0.00015345804336776349, 0.001339995884346781, 0.0096184891712818958,
-             0.055503287077469689, 0.24022646887085788, 0.69314720577010036, 1.0000000005547733);
-  const uint64_t exponent = static_cast<uint64_t>(as_int(shifted)) + 1023;  // lowest 12 bits
-  return p * as_float(static_cast<int64_t>(exponent << 52));
-}
 
 /// u = m * 2^k with m in [sqrt(1/2), sqrt(2)), for normal positive u.
 struct LogArgument {
@@ -174,15 +167,50 @@ FACULA_FN LogTerms log_terms(float x) {
   return {m - 1.0f, static_cast<float>(k) - select(subnormal, 24.0f, 0.0f)};
 }
 
-/// log2(x) within 2^-43 for finite x > 0.
-FACULA_FN double log2_double(float x) {
-  const bool subnormal = x < kMinNormal;
-  const auto [m, k] = split_log(select(subnormal, x * 0x1p24f, x));
-  const double n = static_cast<double>(static_cast<float>(k) - select(subnormal, 24.0f, 0.0f));
-  const double z = (static_cast<double>(m) - 1.0) / (static_cast<double>(m) + 1.0);
-  const double s = z * z;  // atanh(z) * 2 / ln2
-  return n + z * horner(s, 0.28291022290544465, 0.31990496617367009, 0.41220927095786208,
-                        0.57707794217185304, 0.96179669411404534, 2.8853900817778495);
+/// high + low with what rounding took from high in low.
+struct FloatPair {
+  float high, low;
+};
+
+/// log2(x) - less within 2^-31 of itself, for normal x > 0 and integers `less`. x = 2^n * m / c
+/// with c = 1 or sqrt(2) = 2^(n - k), m / c within 2^(+-1/4), and log2(m / c) = 2 atanh(s) / ln2
+/// for s = (m - c) / (m + c).
+FACULA_FN FloatPair log2_pair(float x, float less) {
+  constexpr uint32_t low = 0x3f5744fd, high = 0x3f9837f0;  // 2^-1/4 and 2^1/4
+  const uint32_t offset = static_cast<uint32_t>(as_int(x)) - low;
+  const uint32_t bits = (offset & 0x7fffff) + low;
+  const bool upper = bits > high;
+  const float k = static_cast<float>(static_cast<int32_t>(offset) >> 23) - less;
+  const float n = k + select(upper, 0.5f, 0.0f);
+  const float m = as_float(static_cast<int32_t>(bits)), c = select(upper, 1.41421354f, 1.0f);
+  const float f = m - c, g = m + c, g_low = m - (g - c);
+  const float inverse = 1.0f / g, s = f * inverse, z = s * s;
+  const float s_low = fma(-s, g_low, fma(-s, g, f)) * inverse;
+  constexpr float factor = 2.88539004f, factor_low = 3.85192598e-8f;  // 2 / ln2
+  const float linear = factor * s;
+  const float lost = fma(s, factor_low, fma(s, factor, -linear));
+  // The slope of atanh is 1 + z and a little; the constant is what log2(c) has more than 1/2.
+  const float small =
+      fma(s_low, fma(z, factor, factor), lost) - select(upper, 2.46906742e-8f, 0.0f);
+  const float rest = fma(s * z, horner(z, 0.416219562f, 0.577064753f, 0.961796701f), small);
+  const float sum = n + linear;  // |n| >= 1/2 > |linear|, or 0
+  return {sum, (linear - (sum - n)) + rest};
+}
+
+/// Whether a is positive and normal, b finite.
+FACULA_FN bool is_ordinary_pair(float a, float b) {
+  return (static_cast<uint32_t>(as_int(a)) - 0x00800000u < 0x7f000000u) & (abs(b) < kInf);
+}
+
+/// 2^(y * x) for x.low of at most 2^-8 x.high; anything where y * x is NaN.
+FACULA_FN float exp2_product(float y, FloatPair x) {
+  const float product = y * x.high;
+  const float t = bounded(product, -200.0f, 200.0f);
+  // Anything, NaN included, where t is bounded: it does not count then.
+  const float low = bounded(fma(y, x.low, fma(y, x.high, -product)), -1.0f, 1.0f);
+  const float shifted = (t + low) + kRound;
+  const float r = (t - (shifted - kRound)) + low;
+  return scale(exp2m1(r), exponent(shifted));
 }
 
 /// For |x| < kSmallAngle: x = n * pi/2 + r with |r| <= pi/4, n modulo 4 in the lowest bits. pi/2
@@ -300,9 +328,7 @@ FACULA_FN float exp2(float x) {
   const float t = detail::bounded(x, -151.0f, 128.0f);
   const float shifted = t + detail::kRound;
   const float r = t - (shifted - detail::kRound);  // |r| <= 1/2
-  const float q = detail::horner(r, 0.000153532572f, 0.00133990042f, 0.00961843878f, 0.0555033199f,
-                                 0.240226477f, 0.693147182f);
-  return select(x == x, detail::scale(q * r, detail::exponent(shifted)), x);
+  return select(x == x, detail::scale(detail::exp2m1(r), detail::exponent(shifted)), x);
 }
 
 FACULA_FN float expm1(float x) {
@@ -393,17 +419,32 @@ FACULA_FN float normal_cdf(float x) {
   return select(x == x, select(as_int(x) < 0, tail, 1.0f - tail), x);
 }
 
-/// 1 - erf(x), accurate down to the smallest subnormal.
+/// 1 - erf(x), accurate down to the smallest subnormal: e^(-a^2) * p(w) for a = |x| and
+/// w = 2 / (a + 2) with p(w) = d * w * (1 + v * q(v)), v = w - c for the c that makes ln(2 d) a
+/// short number. What rounding takes from w and from the largest terms comes back as corrections.
 FACULA_FN float erfc(float x) {
-  const double a = abs(static_cast<double>(detail::clamp(x, -5.0f, 10.2f)));
-  const double t = (a - 4.0) / (a + 4.0);  // erfc(a) * exp(a^2) * (1 + 2a) on [0, 10.2]
-  const double p =
-      detail::horner(t, -0.0006397059231691033, -0.0011288281995525079, 0.0050524732200993051,
-                     -0.016021623061953396, 0.037219627801673337, -0.066356194624011156,
-                     0.093721361150535698, -0.10103762371347337, 0.068097847240397108,
-                     0.015379622505571563, -0.1396211311638198, 1.2329951187799599);
-  const double y = detail::exp2_double(a * a * -1.4426950408889634) * p / (1.0 + 2.0 * a);
-  return static_cast<float>(select(x < 0.0f, 2.0 - y, y));
+  const float a = detail::at_most(abs(x), 10.1f);
+  const float shifted = fma(a, a * -1.44269504f, detail::kRound);
+  const float n = shifted - detail::kRound;
+  // r + r_low = -a^2 - n * ln2 + ln(2 d), ln2 in two parts, the first of 15 bits: exact
+  const float r = fma(-a, a, fma(n, -0.693145752f, 0.00360107422f)), r_low = n * -1.42860677e-6f;
+  const float reduced = r + r_low;
+  const float square = reduced * reduced;
+  const float small =
+      fma(detail::exp_rest(reduced, square), square, r_low);  // e^(r + r_low) - 1 - r
+  // w in steps of 2^-24, so that both u and twice its relative error are exact
+  const float u = 1.0f - 2.0f / (a + 2.0f), w = 1.0f - u;
+  const float error = fma(-w, a, u + u) * fma(w, 0.705f, 0.49f);  // of p(w), relative
+  const float growth = (fma(error, small + r, error) + small) + r;
+  const float v = w - 0.486779034f, wv = w * v;
+  const float q =
+      detail::horner(v, 0.0689855218f, -0.0299507864f, -0.149303615f, 0.121651046f, 0.185086533f,
+                     -0.221590787f, -0.328723758f, 0.308250308f, 1.10199296f, 1.34008384f);
+  const float p = fma(wv, q, w), p_low = fma(wv, q, w - p);
+  const float scaled = (p + fma(p, growth, p_low)) *
+                       detail::power(detail::exponent(shifted) + detail::exponent(126 + 32));
+  const float y = scaled * 0x1p-32f;
+  return select(as_int(x) < 0, 2.0f - y, y);
 }
 
 // sin, cos and tan reduce every finite x exactly, huge ones included; NaN for infinities. For small
@@ -471,23 +512,26 @@ FACULA_FN float atan(float x) {
   return copysign(select(large, 1.57079637f + y, y), x);
 }
 
-/// a to the power b, with all special cases of C's pow.
+/// a to the power b, with all special cases of C's pow. common_pow is for ordinary pairs.
+FACULA_FN float common_pow(float a, float b) {
+  return detail::exp2_product(b, detail::log2_pair(a, 0.0f));
+}
 FACULA_FN float pow(float a, float b) {
   const float magnitude = abs(a);
-  const double y = b;
-  const double log2a = select(
-      magnitude < detail::kInf,
-      select(magnitude > 0.0f, detail::log2_double(magnitude), -static_cast<double>(detail::kInf)),
-      static_cast<double>(magnitude));
-  // 1^b and a^0 are 1 even for NaN and infinities.
-  const double t = select((log2a == 0.0) | (y == 0.0), 0.0, y * log2a);
-  const float power = static_cast<float>(detail::exp2_double(detail::clamp(t, -200.0, 200.0)));
+  const bool subnormal = magnitude < detail::kMinNormal;
+  const auto [log2a, low] = detail::log2_pair(select(subnormal, magnitude * 0x1p24f, magnitude),
+                                              select(subnormal, 24.0f, 0.0f));
+  const float high =
+      select(magnitude == 0.0f, -detail::kInf, select(magnitude < detail::kInf, log2a, magnitude));
+  const float power = detail::exp2_product(b, {high, low});
+  // 1^b and a^0 are 1 even for NaN and infinities; (-1)^NaN turns out below not to be.
+  const bool one = (b == 0.0f) | (magnitude == 1.0f);
+  const float y = select(one, 1.0f, select((a != a) | (b != b), detail::kNan, power));
   const float half = b * 0.5f;
-  const bool integer = round(b) == b;
-  const bool odd = integer & (round(half) != half);
-  const bool negative = as_int(a) < 0;
-  const bool invalid = (a < 0.0f) & (magnitude < detail::kInf) & !integer;
-  return select(invalid, detail::kNan, select(negative & odd, -power, power));
+  const int32_t sign =
+      select(round(half) != half, as_int(a) & std::numeric_limits<int32_t>::min(), 0);
+  const bool negative = static_cast<uint32_t>(as_int(a)) - 0x80000001u < 0x7f7fffffu;  // and finite
+  return select(round(b) == b, as_float(as_int(y) ^ sign), select(negative, detail::kNan, y));
 }
 
 }  // namespace facula::scalar
