@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 #include "backends/cpu/streaming.h"
 
@@ -54,6 +55,19 @@ TEST(Softmax, NotANumberFillsItsRowAlone) {
       }
       select(select(x, 0, row), 0, column).fill_(1);
     }
+  }
+}
+
+TEST(Softmax, VanishesWhereFloatsAreNoLongerNormal) {
+  for (const std::int64_t n : {200, 2000}) {
+    const Tensor x = arange(n).to(kFloat32) * (-120.0 / static_cast<double>(n));
+    const std::vector<float> y = softmax(x, 0).to_vector<float>();
+    const std::vector<double> expected = softmax(x.to(kFloat64), 0).to_vector<double>();
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      constexpr double kLeastNormal = std::numeric_limits<float>::min();
+      EXPECT_NEAR(y[i], expected[i], 1e-6 * expected[i] + 2 * kLeastNormal) << n << ", " << i;
+    }
+    EXPECT_EQ(y.back(), 0);
   }
 }
 
