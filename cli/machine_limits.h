@@ -147,6 +147,7 @@ inline Rate rate_of(const std::vector<int>& cpus, const std::function<double(int
   });
   rates.reserve(static_cast<size_t>(trials));
   std::vector<std::thread> team;
+  team.reserve(cpus.size());
   for (int t = 0; t < threads; ++t) {
     team.emplace_back([&, t] {
       pin_to(cpus[static_cast<size_t>(t)]);

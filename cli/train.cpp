@@ -54,12 +54,12 @@ data::Transform training_transform(const TrainOptions& options, const data::Imag
     return std::count(options.augment.begin(), options.augment.end(), name) > 0;
   };
   if (wanted("crop")) {
-    chain.push_back(transforms::RandomCrop(
+    chain.emplace_back(transforms::RandomCrop(
         {.size = info.height, .width = info.width, .padding = kCropPadding}));
   }
-  if (wanted("flip")) chain.push_back(transforms::RandomHorizontalFlip());
-  chain.push_back(transforms::ToTensor());
-  chain.push_back(transforms::Normalize(info.mean, info.std));
+  if (wanted("flip")) chain.emplace_back(transforms::RandomHorizontalFlip());
+  chain.emplace_back(transforms::ToTensor());
+  chain.emplace_back(transforms::Normalize(info.mean, info.std));
   return transforms::Compose(std::move(chain));
 }
 

@@ -62,7 +62,8 @@ std::vector<double> forward_flops(nn::Module& model, const Tensor& input) {
     if (const auto* conv = dynamic_cast<nn::Conv2d*>(module)) weight = &conv->weight;
     if (const auto* linear = dynamic_cast<nn::Linear*>(module)) weight = &linear->weight;
     if (weight == nullptr) continue;
-    const auto per_output = 2.0 * static_cast<double>(weight->numel() / weight->size(0));
+    const auto per_output =
+        2.0 * static_cast<double>(weight->numel()) / static_cast<double>(weight->size(0));
     const auto count = [&flops, per_output](const nn::Module&, const Tensor&,
                                             const Tensor& output) {
       flops.push_back(per_output * static_cast<double>(output.numel()));

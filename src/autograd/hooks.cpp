@@ -40,6 +40,7 @@ HookHandle register_hook(const Tensor& tensor, std::function<Tensor(const Tensor
                        "register_hook: the tensor does not require grad, so it gets no gradient");
   const Edge edge = edge_of(tensor);
   const std::int64_t id = next_id();
+  // NOLINTNEXTLINE(*-core.NonNullParamChecker): what requires grad has a node
   extras_of(*edge.node).gradient_hooks.push_back({id, edge.index, std::move(hook)});
   return {tensor, id};
 }

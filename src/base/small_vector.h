@@ -216,7 +216,7 @@ class SmallVector {
   T* data_ = inline_data();
   size_t size_ = 0;
   size_t capacity_ = N;
-  alignas(T) std::byte storage_[N * sizeof(T)];
+  alignas(T) std::byte storage_[N * sizeof(T)];  // NOLINT(*-sizeof-expression): T may be a pointer
 };
 
 }  // namespace facula

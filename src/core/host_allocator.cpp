@@ -43,6 +43,7 @@ size_t class_bytes(int index) {
 SizeClass size_class_of(size_t bytes) {
   const int power = std::bit_width(bytes - 1) - 1;  // 2^power < bytes <= 2^(power + 1)
   const int shift = power - (power < 20 ? 2 : 3);
+  // NOLINTNEXTLINE(*-core.UndefinedBinaryOperatorResult): more than 4096 bytes have a power
   const size_t base = size_t{1} << power;
   const size_t step = (bytes - 1 - base) >> shift;
   return {(power - kFirstBits) * 8 + static_cast<int>(step), base + ((step + 1) << shift)};

@@ -45,9 +45,9 @@ class SpareSample {
 /// The samples of a batch that failed, by their places.
 class Failures {
  public:
-  void add(std::int64_t place, SampleError error) {
+  void add(std::int64_t place, const SampleError& error) {
     const std::lock_guard lock(mutex_);
-    failures_.emplace_back(place, std::move(error));
+    failures_.emplace_back(place, error);
   }
 
   /// Throws the first one, or tells of all of them and returns their places.
@@ -56,7 +56,7 @@ class Failures {
               [](const auto& a, const auto& b) { return a.first < b.first; });
     std::vector<std::int64_t> places;
     for (const auto& [place, error] : failures_) {
-      if (!skip) throw error;
+      if (!skip) throw SampleError(error);
       log_warning("DataLoader: left out {}", error.what());
       places.push_back(place);
     }

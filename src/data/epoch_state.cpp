@@ -1,9 +1,8 @@
 #include "data/epoch_state.h"
 
-#include <time.h>
-
 #include <algorithm>
 #include <chrono>
+#include <ctime>
 
 #include "base/check.h"
 #include "base/cpu_info.h"
@@ -127,7 +126,7 @@ std::shared_ptr<Epoch::State::Slot> Epoch::State::take_front(std::unique_lock<st
     LoaderThreads::instance().wake();
     changed_.wait(lock, [this] { return !pending_.empty(); });
   }
-  const std::shared_ptr<Slot> slot = pending_.front();
+  std::shared_ptr<Slot> slot = pending_.front();
   wait_for(lock, *slot);
   pending_.pop_front();
   if (slot->made.shard_ended) {

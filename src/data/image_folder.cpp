@@ -100,10 +100,11 @@ class Scan {
     above_.push_back(self);
     each_entry(path, [&](const std::string& name, fs::file_type type) {
       std::string inner = folder + '/' + name;
-      if (type == fs::file_type::directory)
+      if (type == fs::file_type::directory) {
         visit(inner);
-      else
+      } else {
         files_.push_back({std::move(inner), type == fs::file_type::regular});
+      }
     });
     above_.pop_back();
   }
@@ -117,8 +118,8 @@ class Scan {
 
 class ImageFolder final : public Loading<ImageDataset> {
  public:
-  ImageFolder(const std::string& folder, const ImageFolderOptions& options)
-      : folder_(folder), scaled_decoding_side_(options.scaled_decoding_side) {
+  ImageFolder(std::string folder, const ImageFolderOptions& options)
+      : folder_(std::move(folder)), scaled_decoding_side_(options.scaled_decoding_side) {
     check<ValueError>(scaled_decoding_side_ >= 0,
                       "image_folder: scaled_decoding_side is {}, expected 0 or more pixels",
                       scaled_decoding_side_);

@@ -126,7 +126,7 @@ std::string HubCache::content_of(const WantedFile& wanted) const {
 std::string HubCache::find(const WantedFile& wanted) const {
   const std::string sha256 = content_of(wanted);
   if (sha256.empty()) return "";
-  const std::string path = path_of(sha256);
+  std::string path = path_of(sha256);
   if (!std::filesystem::exists(path)) return "";
   if (sha256_of_file(path) == sha256) return path;
   log_warning("the cached file {} is damaged and removed", path);
@@ -140,7 +140,7 @@ std::string HubCache::fetch(const WantedFile& wanted, int64_t timeout) const {
   const std::string address = sha256_of(wanted.url);
   PartialFile partial(folder_ + "/partial/" + address);
   // Somebody else may have downloaded it while this process waited for the lock.
-  if (const std::string path = find(wanted); !path.empty()) {
+  if (std::string path = find(wanted); !path.empty()) {
     partial.remove();
     return path;
   }
@@ -162,7 +162,7 @@ std::string HubCache::fetch(const WantedFile& wanted, int64_t timeout) const {
         "or was changed on the way: check the address and the checksum",
         wanted.url, sha256, expected, expected.size() < kDigits ? "..." : "");
   }
-  const std::string path = path_of(sha256);
+  std::string path = path_of(sha256);
   partial.rename_to(path);
   const std::string note = sha256 + " " + wanted.url + "\n";
   write_file(folder_ + "/addresses/" + address,

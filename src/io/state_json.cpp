@@ -163,7 +163,7 @@ class Parser {
       if (key.empty() || key.find('.') != key.npos) refuse("a name");
       const std::size_t entries = tree.entries().size();
       budget_.charge(kEntryBytes);
-      tree.set(key, value(name.empty() ? key : name + "." + key, depth));
+      tree.set(key, value(name.empty() ? key : fmt::format("{}.{}", name, key), depth));
       if (tree.entries().size() == entries) refuse("a new name");
       if (peek() == '}') {
         ++at_;

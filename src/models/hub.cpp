@@ -59,7 +59,7 @@ std::string download(const std::string& source, const std::string& sha256,
 
   const io::WantedFile file{source, wanted};
   const io::HubCache cache(cache_folder());
-  if (const std::string path = cache.find(file); !path.empty()) return path;
+  if (std::string path = cache.find(file); !path.empty()) return path;
   check<IoError>(!options.offline && !base::env_bool("FACULA_OFFLINE").value_or(false),
                  "hub: {} is not in the cache, and downloads are off (offline); put the file there "
                  "as {}/files/{}, give its path, or allow downloads",

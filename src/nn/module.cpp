@@ -317,7 +317,7 @@ void Module::zero_grad(bool set_to_none) const {
 namespace {
 
 /// Gives the tensor that `target` refers to, wherever it is held, the elements of `source`.
-void replace_elements(const Tensor& target, Tensor source) {
+void replace_elements(const Tensor& target, const Tensor& source) {
   TensorImpl& to = *target.impl();
   TensorImpl& from = *source.impl();
   std::swap(to.storage, from.storage);

@@ -234,7 +234,10 @@ std::vector<Tensor> call(std::string_view name, const std::vector<Argument>& arg
 
 std::vector<std::string> op_names() {
   std::vector<std::string> names;
-  for (std::size_t i = 0; i < ops::kDynamicOpCount; ++i) names.push_back(ops::kDynamicOps[i].name);
+  names.reserve(ops::kDynamicOpCount);
+  for (std::size_t i = 0; i < ops::kDynamicOpCount; ++i) {
+    names.emplace_back(ops::kDynamicOps[i].name);
+  }
   return names;
 }
 

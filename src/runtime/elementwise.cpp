@@ -217,17 +217,18 @@ bool result_fits(const Op& op, const TensorImpl& reused,
 /// The result of an in-place call, computed out of place from operands with the present history.
 Tensor recorded_result(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs) {
   const Tensor& self = *inputs.begin()[0];
+  const std::size_t count = inputs.size();
   const Tensor* p[kMaxInputs];
   bool keeps_values = false;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     p[i] = inputs.begin()[i];
     keeps_values |= p[i]->is_same(self) && saves_input(op(id), i);
   }
   const Tensor before = hooks.before_write(self, keeps_values);
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
+  for (std::size_t i = 0; i < count; ++i) {
     if (p[i]->is_same(self)) p[i] = &before;
   }
-  switch (inputs.size()) {
+  switch (count) {
     case 1: return elementwise(id, {p[0]}, attrs);
     case 2: return elementwise(id, {p[0], p[1]}, attrs);
     case 3: return elementwise(id, {p[0], p[1], p[2]}, attrs);

@@ -1,5 +1,7 @@
 #include "runtime/module_path.h"
 
+#include <fmt/core.h>
+
 namespace facula::runtime {
 namespace {
 
@@ -17,7 +19,7 @@ std::string module_path() {
   std::string path;
   for (const ModulePathScope* scope = innermost; scope; scope = scope->outer_) {
     if (scope->name_->empty()) continue;
-    path = path.empty() ? *scope->name_ : *scope->name_ + "." + path;
+    path = path.empty() ? *scope->name_ : fmt::format("{}.{}", *scope->name_, path);
   }
   return path;
 }

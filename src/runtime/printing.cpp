@@ -111,7 +111,7 @@ class Printer {
     for_shown(
         dim, offset,
         [&](std::int64_t entry) { entries.push_back(text(dim + 1, entry, indent + 1)); },
-        [&] { entries.push_back("..."); });
+        [&] { entries.emplace_back("..."); });
     const std::string lines(static_cast<std::size_t>(impl_.dim - dim - 1), '\n');
     return join(entries, "," + lines + spaces(indent + 1));
   }
@@ -120,7 +120,7 @@ class Printer {
     std::vector<std::string> elements;
     for_shown(
         dim, offset, [&](std::int64_t entry) { elements.push_back(element(entry)); },
-        [&] { elements.push_back(" ..."); });
+        [&] { elements.emplace_back(" ..."); });
     const int room = (kLineWidth - indent) / (static_cast<int>(style_.width()) + 2);
     const auto per_line = static_cast<std::size_t>(std::max(1, room));
     std::vector<std::string> lines;
@@ -184,7 +184,7 @@ std::vector<std::string> suffixes_of(const Tensor& tensor) {
   if (!tensor.is_leaf() && runtime::hooks.history_name) {
     suffixes.push_back(fmt::format("grad_fn=<{}>", runtime::hooks.history_name(tensor)));
   } else if (tensor.requires_grad()) {
-    suffixes.push_back("requires_grad=True");
+    suffixes.emplace_back("requires_grad=True");
   }
   return suffixes;
 }

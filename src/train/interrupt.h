@@ -1,7 +1,7 @@
 // Ctrl-C and SIGTERM end a training run after the current step.
 #pragma once
 
-#include <signal.h>
+#include <csignal>
 
 namespace facula::train {
 

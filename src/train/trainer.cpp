@@ -315,7 +315,8 @@ Result Trainer::fit(const data::DataLoader& training, const data::DataLoader* va
 }
 
 Metrics evaluate(nn::Module& model, const data::DataLoader& loader, const Loss& loss) {
-  return *evaluate_until(model, loader, or_cross_entropy(loss), nullptr);
+  const Loss chosen = or_cross_entropy(loss);
+  return *evaluate_until(model, loader, chosen, nullptr);
 }
 
 }  // namespace facula::train

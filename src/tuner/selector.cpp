@@ -66,6 +66,7 @@ std::vector<double> measure(const std::vector<Implementation>& list,
     }
   }
   std::vector<double> medians;
+  medians.reserve(samples.size());
   for (const std::vector<double>& of_one : samples) medians.push_back(median(of_one));
   return medians;
 }

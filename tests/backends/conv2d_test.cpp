@@ -3,6 +3,8 @@
 #include "runtime/op_registry.h"
 #include "tests/backends/kernel_check.h"
 
+#include "ops/attrs/conv2d.h"
+#include "ops/attrs/conv2d_backward_input.h"
 #include "ops/schema/convolution.h"
 
 namespace facula {
@@ -87,6 +89,10 @@ const Problem kLarger[] = {
     {{2, 3, 9, 13}, {48, 3, 3, 3}},
     {{2, 3, 9, 13}, {116, 3, 3, 3}, {2, 2}, {1, 1}},
     {{2, 4, 5, 5}, {3, 4, 3, 3}, {1, 1}, {4, 4}},  // windows that lie in the padding alone
+    // Much padding and many channels: tap by tap.
+    {{9, 128, 4, 4}, {132, 128, 5, 5}, {1, 1}, {2, 2}},
+    {{40, 130, 5, 3}, {128, 130, 3, 4}, {2, 1}, {2, 3}},
+    {{3, 140, 6, 7}, {200, 140, 3, 3}, {1, 1}, {4, 3}, {4, 3}},
 };
 
 TEST(Conv2d, ModelLayersAgreeWithTheReference) {
@@ -177,6 +183,31 @@ TEST(Conv2d, TransposeUndoesTheShape) {
   EXPECT_TRUE(conv2d(up, weight, {}, {2}, {1}).sizes() == x.sizes());
 }
 
+TEST(Conv2d, ManyChannelsAndMuchPaddingGoTapByTap) {
+  ensure_initialized();
+  const auto refusal = [](OpId op_id, std::int64_t channels, std::int64_t size) {
+    const Tensor x = zeros({2, channels, size, size}).contiguous(kChannelsLast);
+    const Tensor weight = zeros({channels, channels, 3, 3});
+    const Tensor* inputs[] = {&x, &weight};
+    const ops::conv2d_attrs forward{{1, 1}, {1, 1}, {1, 1}, 1};
+    const ops::conv2d_backward_input_attrs backward{x.sizes(), {1, 1}, {1, 1}, {1, 1}, 1};
+    const bool is_forward = op_id == OpId::conv2d;
+    const void* attrs = is_forward ? static_cast<const void*>(&forward) : &backward;
+    Tensor out;
+    const KernelArgs args{{op(op_id), inputs, 2, attrs}, &out, 1};
+    const auto& list = implementations(op_id, DeviceType::cpu);
+    const auto entry = std::find_if(list.begin(), list.end(), [](const Implementation& e) {
+      return std::string_view(e.name) == "tap by tap";
+    });
+    return entry == list.end() ? "not registered" : entry->refuse(args);
+  };
+  for (OpId id : {OpId::conv2d, OpId::conv2d_backward_input}) {
+    EXPECT_EQ(refusal(id, 128, 4), nullptr);
+    EXPECT_STREQ(refusal(id, 128, 8), "little padding: the library's kernels are as fast");
+    EXPECT_STREQ(refusal(id, 64, 4), "few channels");
+  }
+}
+
 // Whichever accepts first computes: behind the library, a kernel of ours would never run.
 TEST(Conv2d, OwnKernelsComeBeforeTheLibrary) {
   ensure_initialized();
@@ -187,7 +218,7 @@ TEST(Conv2d, OwnKernelsComeBeforeTheLibrary) {
       return std::find_if(list.begin(), list.end(),
                           [&](const Implementation& entry) { return entry.name == name; });
     };
-    for (const char* own : {"depthwise", "pointwise"}) {
+    for (const char* own : {"depthwise", "pointwise", "tap by tap"}) {
       ASSERT_NE(place(own), list.end()) << own;
       EXPECT_LT(place(own), place("oneDNN direct convolution")) << own;
     }

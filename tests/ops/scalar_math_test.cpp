@@ -90,15 +90,23 @@ TEST(ScalarMath, NormalDistributionIsAbsolutelyAccurate) {
   for (const float x : arguments()) {
     if (std::isnan(x)) {
       EXPECT_TRUE(std::isnan(scalar::normal_cdf(x)) && std::isnan(scalar::normal_pdf(x)));
+      EXPECT_TRUE(std::isnan(scalar::gelu(x)));
       continue;
     }
     ASSERT_NEAR(scalar::normal_cdf(x), scalar::normal_cdf(double{x}), kError) << x;
     ASSERT_NEAR(scalar::normal_pdf(x), scalar::normal_pdf(double{x}), kError) << x;
+    if (x == kInf) continue;
+    const double expected = scalar::gelu(double{x}), magnitude = std::abs(double{x});
+    const double error = kError * std::min(magnitude, 1 + std::abs(expected)) + 0x1p-149;
+    ASSERT_NEAR(scalar::gelu(x), expected, error) << x;
   }
   EXPECT_EQ(scalar::normal_cdf(-kMax), 0);
   EXPECT_EQ(scalar::normal_cdf(0.0f), 0.5f);
   EXPECT_EQ(scalar::normal_cdf(kInf), 1);
   EXPECT_EQ(scalar::normal_pdf(-kInf), 0);
+  EXPECT_EQ(scalar::gelu(-kMax), 0);
+  EXPECT_EQ(scalar::gelu(-kInf), 0);
+  EXPECT_EQ(scalar::gelu(kInf), kInf);
 }
 
 TEST(ScalarMath, LoopsAndSingleCallsGiveTheSameBits) {
@@ -178,14 +186,26 @@ TEST(ScalarMath, NanPropagates) {
 // Loops compute blocks of common arguments with these alone.
 TEST(ScalarMath, CommonAnglesHaveTheBitsOfAll) {
   for (const float x : arguments()) {
-    if (scalar::detail::is_small_angle(x)) {
+    if (scalar::detail::angle_rarity(x) < scalar::detail::kRareAngle) {
       ASSERT_TRUE(same(scalar::common_sin(x), scalar::sin(x))) << x;
       ASSERT_TRUE(same(scalar::common_cos(x), scalar::cos(x))) << x;
     }
-    if (scalar::detail::is_small_tan_angle(x)) {
+    if (scalar::detail::angle_rarity(x) < scalar::detail::kRareTanAngle) {
       ASSERT_TRUE(same(scalar::common_tan(x), scalar::tan(x))) << x;
     }
   }
+}
+
+TEST(ScalarMath, CommonLogarithmsHaveTheBitsOfAll) {
+  int common = 0;
+  for (const float x : arguments()) {
+    if (scalar::detail::log_rarity(x) >= scalar::detail::kRareLogarithm) continue;
+    ASSERT_TRUE(same(scalar::common_log(x), scalar::log(x))) << x;
+    ASSERT_TRUE(same(scalar::common_log2(x), scalar::log2(x))) << x;
+    ASSERT_TRUE(same(scalar::common_log10(x), scalar::log10(x))) << x;
+    ++common;
+  }
+  EXPECT_GT(common, 100'000);
 }
 
 TEST(ScalarMath, PowHasTheSpecialValuesOfC) {
@@ -236,7 +256,7 @@ TEST(ScalarMath, CommonPairsHaveTheBitsOfAllInPow) {
   int common = 0;
   for (const float a : values) {
     const float b = values[random() % values.size()];
-    if (!scalar::detail::is_ordinary_pair(a, b)) continue;
+    if (scalar::detail::pow_rarity(a, b) >= scalar::detail::kRareLogarithm) continue;
     ASSERT_TRUE(same(scalar::common_pow(a, b), scalar::pow(a, b))) << a << " to the power " << b;
     ++common;
   }

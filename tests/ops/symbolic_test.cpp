@@ -30,7 +30,7 @@ struct EveryFunctionFn {
     T exponentials = exp(-a) + exp2(x) + expm1(y) + sigmoid(x);
     T logarithms = log(a) + log1p(a) + log2(a) + log10(a);
     T circles = sin(x) + cos(y) + tan(x) + atan(y) + sinh(x) + cosh(y) + tanh(x * y);
-    T errors = erf(x) - erfc(y) + normal_cdf(x) * normal_pdf(y);
+    T errors = erf(x) - erfc(y) + normal_cdf(x) * normal_pdf(y) + gelu(x);
     T pairs = min(x, y) + max(x, K<T>(0.5)) + pow(a, y) + fma(x, y, a);
     T divisions = fmod(x, a) + remainder(y, a) + floor_divide(x, a);
     auto unusual = isnan(x) | isinf(y) | !((x <= y) & (x != y)) | (x == y);

@@ -26,7 +26,6 @@ template <bool Write>
   const auto address =
       reinterpret_cast<std::uintptr_t>(from) + static_cast<std::uintptr_t>(offset) * 4;
   // Pointers must not leave their tensor; numbers may.
-  // NOLINTNEXTLINE(performance-no-int-to-ptr)
   __builtin_prefetch(reinterpret_cast<const void*>(address), Write, 2);
 }
 
@@ -283,9 +282,11 @@ template <int R, int K, int V, bool Whole>
 template <int R, int K>
 void add_block(const DepthwiseSums& s) {
   // As many vectors as it takes for sums not to wait for themselves.
-  constexpr int V = R * K >= 6 ? 1 : R * K >= 3 ? 2 : 4;
+  constexpr int kVectors = R * K >= 6 ? 1 : R * K >= 3 ? 2 : 4;
   std::int64_t c = 0;
-  for (; c + V * kWidth <= s.channels; c += V * kWidth) add_vectors<R, K, V, true>(s, c, kWidth);
+  for (; c + kVectors * kWidth <= s.channels; c += kVectors * kWidth) {
+    add_vectors<R, K, kVectors, true>(s, c, kWidth);
+  }
   for (; c + kWidth <= s.channels; c += kWidth) add_vectors<R, K, 1, true>(s, c, kWidth);
   if (c < s.channels) add_vectors<R, K, 1, false>(s, c, static_cast<int>(s.channels - c));
 }

@@ -40,14 +40,16 @@ constexpr bool kStreams = false;
 
 // Three quarters of the registers hold sums.
 constexpr int kSums = kVectorRegisters * 3 / 4;
-/// Pixels that a tile of V vectors has at most. More would only need more address arithmetic.
-constexpr int most_pixels(int V) { return kSums / V < 12 ? kSums / V : 12; }
-constexpr int most_added_pixels(int V) { return most_pixels(V) < 10 ? most_pixels(V) : 10; }
+/// Pixels that a tile of so many vectors has at most. More would only need more address arithmetic.
+constexpr int most_pixels(int vectors) { return kSums / vectors < 12 ? kSums / vectors : 12; }
+constexpr int most_added_pixels(int vectors) {
+  return most_pixels(vectors) < 10 ? most_pixels(vectors) : 10;
+}
 /// Vectors of a panel whose results are stored: with four, a value of the image serves them all,
 /// and 64 channels are written pixel by pixel.
 constexpr int kStoredVectors = kVectorRegisters == 32 ? 4 : 2;
-/// Elements that go together with V vectors at most.
-constexpr int most_elements(int V) { return kSums / V; }
+/// Elements that go together with so many vectors at most.
+constexpr int most_elements(int vectors) { return kSums / vectors; }
 
 /// As many whole vectors as go together, at most `Most`. What half a vector holds is left to one.
 template <int Most>

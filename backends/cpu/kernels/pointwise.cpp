@@ -26,6 +26,8 @@ int panel_vectors(std::int64_t left) {
   return left < 3 ? static_cast<int>(left) : 3;
 }
 
+std::int64_t panel_columns(std::int64_t left) { return panel_vectors(vectors_of(left)) * kWidth; }
+
 /// Calls body with the number of vectors as a constant.
 template <class Body>
 [[gnu::always_inline]] inline void with_vectors(int vectors, Body body) {
@@ -41,7 +43,7 @@ template <class Body>
 void pack_weights(const float* weights, std::int64_t input_stride, std::int64_t output_stride,
                   std::int64_t inputs, std::int64_t outputs, float* packed) {
   for (std::int64_t first = 0; first < outputs;) {
-    const int columns = panel_vectors(vectors_of(outputs - first)) * kWidth;
+    const std::int64_t columns = panel_columns(outputs - first);
     for (std::int64_t k = 0; k < inputs; ++k) {
       const float* from = weights + k * input_stride + first * output_stride;
       for (std::int64_t j = 0; j < columns; ++j) {
@@ -125,6 +127,69 @@ void multiply(const RowProduct& p) {
   for (std::int64_t first = 0; first < p.outputs;) {
     const int vectors = panel_vectors(vectors_of(p.outputs - first));
     with_vectors(vectors, [&]<int V>() { product_panel<V>(p, panel, first); });
+    panel += p.inputs * vectors * kWidth;
+    first += vectors * kWidth;
+  }
+}
+
+/// R rows of a scattered product in the V vectors of a panel from column `first`, of which the last
+/// has `last` lanes in the result.
+template <int R, int V>
+void scattered_tile(const ScatteredProduct& p, std::size_t row, const float* panel,
+                    std::int64_t first, int last) {
+  const std::int64_t inputs = p.inputs;
+  const float* x[R];
+  float* out[R];
+  Raw sums[R][V];
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r) {
+    x[r] = p.x + p.x_rows[row + r];
+    out[r] = p.out + p.out_rows[row + r] + first;
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      const bool part = v == V - 1 && last < kWidth;
+      sums[r][v] = part ? X::load(out[r] + v * kWidth, last) : X::load(out[r] + v * kWidth);
+    }
+  }
+  for (std::int64_t k = 0; k < inputs; ++k, panel += V * kWidth) {
+    Raw weights[V];
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) weights[v] = X::load(panel + v * kWidth);
+#pragma GCC unroll 12
+    for (int r = 0; r < R; ++r) {
+      const Raw value = X::all(x[r][k]);
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) sums[r][v] = X::fma(value, weights[v], sums[r][v]);
+    }
+  }
+#pragma GCC unroll 12
+  for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < V; ++v) {
+      const bool part = v == V - 1 && last < kWidth;
+      part ? X::store(out[r] + v * kWidth, sums[r][v], last)
+           : X::store(out[r] + v * kWidth, sums[r][v]);
+    }
+  }
+}
+
+template <int V>
+void scattered_panel(const ScatteredProduct& p, const float* panel, std::int64_t first) {
+  constexpr int kRows = tile_rows(V);
+  const std::int64_t left = p.outputs - first - (V - 1) * kWidth;
+  const int last = left < kWidth ? static_cast<int>(left) : kWidth;
+  std::size_t row = 0;
+  for (; row + kRows <= p.x_rows.size(); row += kRows) {
+    scattered_tile<kRows, V>(p, row, panel, first, last);
+  }
+  for (; row < p.x_rows.size(); ++row) scattered_tile<1, V>(p, row, panel, first, last);
+}
+
+void add(const ScatteredProduct& p) {
+  const float* panel = p.packed_weights;
+  for (std::int64_t first = 0; first < p.outputs;) {
+    const int vectors = panel_vectors(vectors_of(p.outputs - first));
+    with_vectors(vectors, [&]<int V>() { scattered_panel<V>(p, panel, first); });
     panel += p.inputs * vectors * kWidth;
     first += vectors * kWidth;
   }
@@ -226,6 +291,7 @@ void correlate(const RowCorrelation& p) {
 
 }  // namespace
 
-extern const PointwiseKernels pointwise_kernels = {padded, pack_weights, multiply, correlate};
+extern const PointwiseKernels pointwise_kernels = {padded,   pack_weights, panel_columns,
+                                                   multiply, add,          correlate};
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -19,6 +19,16 @@ struct RowProduct {
   bool stream;
 };
 
+/// out[out_rows[i]][j] += sum over k of x[x_rows[i]][k] * weights[k][j], k ascending with a single
+/// partial sum for each of these sums. No row of `out` comes twice.
+struct ScatteredProduct {
+  std::int64_t inputs, outputs;
+  const float* x;
+  const float* packed_weights;  ///< as from pack_weights()
+  float* out;
+  std::span<const std::int64_t> x_rows, out_rows;  ///< elements from x and from out
+};
+
 /// sums[i][j] += sum over rows of a[row][i] * b[row][j], one row after the other. Rows come in runs
 /// of the same length. All of them should stay in the second-level cache together: they are read
 /// once for each tile of the sums.
@@ -41,7 +51,11 @@ struct PointwiseKernels {
   /// output_stride] into inputs * padded(outputs) elements.
   void (*pack_weights)(const float* weights, std::int64_t input_stride, std::int64_t output_stride,
                        std::int64_t inputs, std::int64_t outputs, float* packed);
+  /// Columns of the next panel of packed weights when `left` are left, as of those before it. The
+  /// panels follow each other, and each has a row of so many columns for every input.
+  std::int64_t (*panel_columns)(std::int64_t left);
   void (*multiply)(const RowProduct& product);
+  void (*add)(const ScatteredProduct& product);
   void (*correlate)(const RowCorrelation& correlation);
 };
 

@@ -40,6 +40,10 @@ struct Vec<float> {
   FACULA_SIMD void stream(float* p, Raw v) { _mm512_stream_ps(p, v); }
   FACULA_SIMD Raw fma(Raw a, Raw b, Raw c) { return _mm512_fmadd_ps(a, b, c); }
   FACULA_SIMD Raw add(Raw a, Raw b) { return _mm512_add_ps(a, b); }
+  /// a > b ? a : b, in every lane.
+  FACULA_SIMD Raw max(Raw a, Raw b) {
+    return _mm512_maskz_max_ps(static_cast<__mmask16>(-1), a, b);
+  }
 };
 template <>
 struct Vec<double> {
@@ -57,6 +61,7 @@ struct Vec<double> {
   }
   FACULA_SIMD Raw fma(Raw a, Raw b, Raw c) { return _mm512_fmadd_pd(a, b, c); }
   FACULA_SIMD Raw add(Raw a, Raw b) { return _mm512_add_pd(a, b); }
+  FACULA_SIMD Raw max(Raw a, Raw b) { return _mm512_maskz_max_pd(static_cast<__mmask8>(-1), a, b); }
 };
 #else
 constexpr int kVectorRegisters = 16;
@@ -86,6 +91,7 @@ struct Vec<float> {
   FACULA_SIMD void stream(float* p, Raw v) { _mm256_stream_ps(p, v); }
   FACULA_SIMD Raw fma(Raw a, Raw b, Raw c) { return _mm256_fmadd_ps(a, b, c); }
   FACULA_SIMD Raw add(Raw a, Raw b) { return _mm256_add_ps(a, b); }
+  FACULA_SIMD Raw max(Raw a, Raw b) { return _mm256_max_ps(a, b); }
   FACULA_PARTIAL(float)
 };
 template <>
@@ -98,6 +104,7 @@ struct Vec<double> {
   FACULA_SIMD void store(double* p, Raw v) { _mm256_storeu_pd(p, v); }
   FACULA_SIMD Raw fma(Raw a, Raw b, Raw c) { return _mm256_fmadd_pd(a, b, c); }
   FACULA_SIMD Raw add(Raw a, Raw b) { return _mm256_add_pd(a, b); }
+  FACULA_SIMD Raw max(Raw a, Raw b) { return _mm256_max_pd(a, b); }
   FACULA_PARTIAL(double)
 };
 #else
@@ -117,6 +124,7 @@ struct Vec {
   FACULA_SIMD void stream(T* p, Raw v) { store(p, v); }
   FACULA_SIMD Raw fma(Raw a, Raw b, Raw c) { return a * b + c; }
   FACULA_SIMD Raw add(Raw a, Raw b) { return a + b; }
+  FACULA_SIMD Raw max(Raw a, Raw b) { return a > b ? a : b; }
   FACULA_PARTIAL(T)
 };
 #endif

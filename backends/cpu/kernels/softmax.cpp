@@ -1,7 +1,9 @@
 #include "backends/cpu/kernels/softmax.h"
 
 #include <limits>
+#include <utility>
 
+#include "backends/cpu/kernels/simd.h"
 #include "backends/cpu/kernels/stream_line.h"
 #include "ops/schema/scalar.h"
 
@@ -58,22 +60,32 @@ template <class T, class Term>
   return reduce_row(n, T(0), term, sum<T>);
 }
 
-/// e^x for x <= 0 as scalar::exp, but zero where that is no normal float, for two thirds of the
-/// operations.
+/// The least x that power_of() takes; powers of less are zero as well.
+template <class T>
+constexpr T kLeastPower = -std::numeric_limits<T>::infinity();
+template <>
+constexpr float kLeastPower<float> = -88.0f;  // here k is -127, for which `factor` is zero
+
+/// e^x for x <= 0 as scalar::exp, but zero where that is no normal float, for half of the
+/// operations. The reduction's error of k * 2^-29 is less than what x - top lost to rounding.
 [[gnu::always_inline]] inline float power_of(float x) {
-  constexpr float kLeast = -88.0f;  // here k is -127, for which the second factor is zero
-  const auto [r, k] = scalar::detail::reduce_exp(x < kLeast ? kLeast : x);
+  const auto [r, k] = scalar::detail::reduce_small_exp(x);
   const float factor = scalar::detail::power(k + scalar::detail::exponent(127));
   return scalar::fma(scalar::detail::expm1_reduced(r), factor, factor);
 }
 [[gnu::always_inline]] inline double power_of(double x) { return scalar::exp(x); }
 
 template <class T>
+[[gnu::always_inline]] inline T power_of_any(T x) {
+  return power_of(x < kLeastPower<T> ? kLeastPower<T> : x);
+}
+
+template <class T>
 void softmax(const T* __restrict in, T* __restrict out, std::int64_t rows, std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, in += n, out += n) {
     const T top = row_max(in, n);
     const T factor =
-        T(1) / row_sum<T>(n, [=](std::int64_t k) { return out[k] = power_of(in[k] - top); });
+        T(1) / row_sum<T>(n, [=](std::int64_t k) { return out[k] = power_of_any(in[k] - top); });
     for (std::int64_t k = 0; k < n; ++k) out[k] *= factor;
   }
 }
@@ -82,7 +94,7 @@ template <class T>
 void log_softmax(const T* __restrict in, T* __restrict out, std::int64_t rows, std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, in += n, out += n) {
     const T top = row_max(in, n);
-    const T sum = row_sum<T>(n, [=](std::int64_t k) { return power_of(in[k] - top); });
+    const T sum = row_sum<T>(n, [=](std::int64_t k) { return power_of_any(in[k] - top); });
     const T log_sum = scalar::log(sum);
     for (std::int64_t k = 0; k < n; ++k) out[k] = (in[k] - top) - log_sum;
   }
@@ -102,6 +114,9 @@ class PendingRow {
       : values_(values), out_(out), n_(n), top_(top), last_(last) {
     const auto before_line = -reinterpret_cast<std::uintptr_t>(out) % kLineBytes;
     write_elements(static_cast<std::int64_t>(before_line / sizeof(T)));
+    // One step ahead of the row beside it: where rows begin at the same place within a page,
+    // processors would take loads of that for loads of what was just stored.
+    advance();
   }
 
   /// Writes the next kManyLanes results, or all that are left.
@@ -137,6 +152,14 @@ class PendingRow {
   T top_ = 0, last_ = 0;
 };
 
+template <class T>
+using Vectors = std::make_integer_sequence<int, kManyLanes / Vec<T>::kWidth>;
+#if defined(FACULA_HAS_FMA)
+constexpr bool kLanesInRegisters = true;
+#else
+constexpr bool kLanesInRegisters = false;  // emulating them makes powers too long for copies
+#endif
+
 /// The partial results of a row that is summed while the next one is read.
 template <bool kLog, class T>
 struct RowLanes {
@@ -146,13 +169,52 @@ struct RowLanes {
     for (T& lane : tops) lane = in_next;
   }
 
+  /// Adds n elements less the last ones, which are fewer than kManyLanes, and returns how many. The
+  /// lanes are in registers meanwhile: storing them with every vector would take longer than the
+  /// powers. Calls before(k) ahead of each kManyLanes elements.
+  template <class Before, int... I>
+  [[gnu::always_inline]] std::int64_t add_many(std::int64_t n, const T* __restrict x, T top,
+                                               T* __restrict powers, const T* __restrict next,
+                                               Before before, std::integer_sequence<int, I...>) {
+    if constexpr (!kLanesInRegisters) {
+      std::int64_t k = 0;
+      for (; k + kManyLanes <= n; k += kManyLanes) {
+        before(k);
+        add<kManyLanes>(0, x + k, top, powers + k, next + k);
+      }
+      return k;
+    }
+    using V = Vec<T>;
+    using Raw = typename V::Raw;
+    constexpr int kWidth = V::kWidth;
+    const Raw minus_top = V::all(-top), least = V::all(kLeastPower<T>);
+    Raw sum_of[] = {V::load(sums + I * kWidth)...}, top_of[] = {V::load(tops + I * kWidth)...};
+    const auto add_vector = [&](std::int64_t k, Raw& total, Raw& largest) FACULA_INLINED {
+      T power[kWidth];
+      V::store(power, V::max(least, V::add(V::load(x + k), minus_top)));
+#pragma GCC unroll 1  // not before it is vectorised
+      for (int i = 0; i < kWidth; ++i) power[i] = power_of(power[i]);
+      if constexpr (!kLog) V::store(powers + k, V::load(power));
+      total = V::add(total, V::load(power));
+      largest = V::max(V::load(next + k), largest);
+    };
+    std::int64_t k = 0;
+    for (; k + kManyLanes <= n; k += kManyLanes) {
+      before(k);
+      (add_vector(k + I * kWidth, sum_of[I], top_of[I]), ...);
+    }
+    (V::store(sums + I * kWidth, sum_of[I]), ...);
+    (V::store(tops + I * kWidth, top_of[I]), ...);
+    return k;
+  }
+
   /// Adds `Count` elements to the lanes from `lane` on.
   template <int Count>
   [[gnu::always_inline]] void add(int lane, const T* __restrict x, T top, T* __restrict powers,
                                   const T* __restrict next) {
 #pragma GCC unroll 1  // not before it is vectorised
     for (int i = 0; i < Count; ++i) {
-      const T power = power_of(x[i] - top);
+      const T power = power_of_any(x[i] - top);
       if constexpr (!kLog) powers[i] = power;
       sums[lane + i] += power;
     }
@@ -183,7 +245,7 @@ struct RowLanes {
 /// little.
 template <class T>
 [[gnu::always_inline]] inline void prefetch_lanes(const T* x) {
-  constexpr int kAheadBytes = 4096;
+  constexpr int kAheadBytes = 2048;
   for (int k = 0; k < kManyLanes; k += static_cast<int>(kLineBytes / sizeof(T))) {
     __builtin_prefetch(reinterpret_cast<const char*>(x + k) + kAheadBytes);
   }
@@ -199,12 +261,11 @@ void stream_rows(const T* __restrict in, T* __restrict out, std::int64_t rows, s
     const T* x = in + r * n;
     const T* next = r + 1 < rows ? x + n : x;
     RowLanes<kLog, T> lanes(next[0]);
-    std::int64_t k = 0;
-    for (; k + kManyLanes <= n; k += kManyLanes) {
+    const auto beside = [&](std::int64_t k) FACULA_INLINED {
       prefetch_lanes(next + k);
       before.advance();  // reads powers before they are overwritten
-      lanes.template add<kManyLanes>(0, x + k, top, powers + k, next + k);
-    }
+    };
+    const std::int64_t k = lanes.add_many(n, x, top, powers, next, beside, Vectors<T>());
     before.finish();
     lanes.add_rest(n - k, x + k, top, powers + k, next + k);
     const T total = join_lanes<kManyLanes>(lanes.sums, sum<T>);

@@ -8,7 +8,7 @@
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-using namespace winograd;  // NOLINT(google-build-using-namespace): constants and parameter structs
+using namespace winograd;  // constants and parameter structs
 using X = Vec<float>;
 using Raw = X::Raw;
 constexpr int kWidth = X::kWidth;

@@ -1,5 +1,7 @@
 #include "backends/cpu/onednn/library.h"
 
+#include <utility>
+
 #include "backends/cpu/kernels/kernel_names.h"
 #include "backends/cpu/scratch.h"
 #include "base/check.h"
@@ -35,9 +37,9 @@ dnnl::primitive_attr attributes() {
   return attr;
 }
 
-Kernel::Kernel(const dnnl::primitive& primitive, const std::vector<Operand>& operands,
+Kernel::Kernel(dnnl::primitive primitive, const std::vector<Operand>& operands,
                const dnnl::memory::desc& scratchpad)
-    : primitive_(primitive), scratch_bytes_(scratchpad.get_size()) {
+    : primitive_(std::move(primitive)), scratch_bytes_(scratchpad.get_size()) {
   constexpr void* kNoBuffer = DNNL_MEMORY_NONE;
   for (const Operand& operand : operands) {
     memories_.emplace_back(operand.desc, engine(), kNoBuffer);

@@ -44,7 +44,7 @@ class Kernel {
     dnnl::memory::desc desc;
   };
   Kernel() = default;
-  Kernel(const dnnl::primitive& primitive, const std::vector<Operand>& operands,
+  Kernel(dnnl::primitive primitive, const std::vector<Operand>& operands,
          const dnnl::memory::desc& scratchpad);
 
   /// Runs on the memory given in the order of the operands.

@@ -11,6 +11,7 @@
 #include <facula/ops.h>
 
 #include "backends/cpu/kernels/pointwise.h"
+#include "backends/cpu/ops/tap_meeting.h"
 #include "backends/cpu/registration.h"
 #include "base/thread_pool.h"
 
@@ -31,22 +32,6 @@ constexpr std::int64_t kFewestChannels = 32;
 constexpr std::int64_t kTileRows = 12;
 
 const PointwiseKernels& kernels() { return pointwise_kernels(); }
-
-/// The positions of the result, along one dimension, that meet the image through a tap.
-struct Meeting {
-  Meeting(std::int64_t tap, std::int64_t dilation, std::int64_t step, std::int64_t padding,
-          std::int64_t inputs, std::int64_t outputs)
-      : stride(step), offset(tap * dilation - padding) {
-    begin = offset < 0 ? (stride - 1 - offset) / stride : 0;
-    end = offset < inputs ? std::min(outputs, (inputs - 1 - offset) / stride + 1) : 0;
-  }
-  /// The position of the image that one of the result meets.
-  std::int64_t input(std::int64_t output) const { return output * stride + offset; }
-  std::int64_t count() const { return std::max<std::int64_t>(0, end - begin); }
-  bool contains(std::int64_t output) const { return output >= begin && output < end; }
-
-  std::int64_t stride, offset, begin, end;
-};
 
 /// One operand of the products: images as lines of pixels of channels.
 struct Side {
@@ -95,7 +80,7 @@ class TapSums {
     for (std::int64_t line = first; line < last; line += chunk_) {
       const std::int64_t end = std::min(line + chunk_, last);
       for (std::int64_t tap = 0; tap < s_.kh; ++tap) {
-        const Meeting rows(tap, s_.dilation_h, s_.stride_h, s_.pad_h, s_.h, s_.oh);
+        const TapMeeting rows(tap, s_.dilation_h, s_.stride_h, s_.pad_h, s_.h, s_.oh);
         of_result.clear();
         of_image.clear();
         for (std::int64_t at = line; at < end; ++at) {
@@ -115,7 +100,7 @@ class TapSums {
                        std::span<const std::int64_t> of_image, float* sums) const {
     const std::int64_t first = block * block_;
     for (std::int64_t tap = 0; tap < s_.kw; ++tap) {
-      const Meeting columns(tap, s_.dilation_w, s_.stride_w, s_.pad_w, s_.w, s_.ow);
+      const TapMeeting columns(tap, s_.dilation_w, s_.stride_w, s_.pad_w, s_.w, s_.ow);
       if (columns.count() == 0) continue;
       const float* result = result_.pixels + columns.begin * result_.channels;
       const float* image = image_.pixels + columns.input(columns.begin) * image_.channels;

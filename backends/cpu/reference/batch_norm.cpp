@@ -25,7 +25,7 @@ class Channels {
       : values_(tensor.to(kFloat64).contiguous()),
         channels(tensor.size(1)),
         count(channels ? tensor.numel() / channels : 0),
-        plane_(tensor.size(0) ? count / tensor.size(0) : 0) {}
+        plane_(count ? count / tensor.size(0) : 1) {}
 
   /// Element i of channel c.
   double& at(std::int64_t c, std::int64_t i) const {

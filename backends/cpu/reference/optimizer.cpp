@@ -18,6 +18,7 @@ class Element {
     return impl_->dtype == kFloat32 ? impl_->typed<float>()[place_]
                                     : impl_->typed<double>()[place_];
   }
+  // NOLINTNEXTLINE(misc-unconventional-assign-operator): writes to the tensor, leaves the Element
   void operator=(double value) const {
     if (!impl_) return;
     if (impl_->dtype == kFloat32) {

@@ -56,13 +56,23 @@ constexpr std::int64_t kFewestTiles = 16;
 /// Tiles that go together: many read the weights less often, few are shared out more evenly. What
 /// is better is measured to change about here.
 constexpr std::int64_t kSmallBlock = 16, kLargeBlock = 24, kManyTiles = 1024;
-static_assert(kLargeBlock <= winograd::ReadAhead::kMostTiles);
+/// So many tiles, of this block and the next, are asked for ahead.
+static_assert(2 * kLargeBlock <= winograd::ReadAhead::kMostTiles);
+/// Outputs that go together. Up to kMostOutputs all do, so that tiles are transformed once, if
+/// there are few enough tiles and channels for their sums to stay in the second-level cache.
+constexpr std::int64_t kOutputs = 128, kMostOutputs = 256;
+static_assert(kMostOutputs <= winograd::kMostChannels);
 
 enum class Blocks { usual, other };
 
-std::int64_t block_tiles(const Correlation& s, Blocks blocks) {
-  const bool large = (s.tiles() >= kManyTiles) == (blocks == Blocks::usual);
-  return large ? kLargeBlock : kSmallBlock;
+winograd::BlockSize block_size(const Correlation& s, Blocks blocks) {
+  const bool usual = blocks == Blocks::usual;
+  if (s.outputs > kOutputs && s.outputs <= kMostOutputs && s.channels <= kMostOutputs) {
+    if (usual) return {kSmallBlock, kMostOutputs};
+    return {kLargeBlock, kOutputs};
+  }
+  const bool large = (s.tiles() >= kManyTiles) == usual;
+  return {large ? kLargeBlock : kSmallBlock, kOutputs};
 }
 
 bool conversion_too_dear(const KernelArgs& args, const ConvShape& s, const Limits& limits) {
@@ -122,19 +132,12 @@ Refusal refuse(const KernelArgs& args, const Limits& limits) {
 Refusal refuse_stride_1(const KernelArgs& args) { return refuse(args, kLimits[0]); }
 Refusal refuse_stride_2(const KernelArgs& args) { return refuse(args, kLimits[1]); }
 
-/// Weights [outputs, channels, 3, 3] in one of the layouts that the algorithm reads and writes.
-template <class T>
-winograd::Taps<T> taps_of(const Tensor& weight) {
-  const IntList strides = weight.strides();
-  return {weight.impl()->typed<float>(), strides[1], strides[0], strides[3]};
-}
-
 /// Correlates in(0) with the weights in(1).
 void run_correlation(const KernelArgs& args, const Correlation& shape, Blocks blocks) {
   const Tensor images = args.in(0).contiguous(kChannelsLast);
   const bool dense = args.in(1).is_contiguous() || args.in(1).is_contiguous(kChannelsLast);
   const Tensor weight = dense ? args.in(1) : args.in(1).contiguous();
-  winograd::Taps<const float> taps = taps_of<const float>(weight);
+  Taps<const float> taps = taps_of<const float>(weight);
   if (shape.transposed) std::swap(taps.channel_stride, taps.output_stride);
   const Tensor bias = args.has(2) ? args.in(2).contiguous() : Tensor();
   const bool convert = !args.out().is_contiguous(kChannelsLast);
@@ -149,7 +152,7 @@ void run_correlation(const KernelArgs& args, const Correlation& shape, Blocks bl
       .relu = after.relu(),
       .cap = after.cap()};
   correlate(shape, images.impl()->typed<float>(), taps, epilogue, result.impl()->typed<float>(),
-            block_tiles(shape, blocks));
+            block_size(shape, blocks));
   if (convert) args.out().copy_(result);
 }
 

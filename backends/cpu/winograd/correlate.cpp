@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/winograd/winograd.h"
 #include "base/thread_pool.h"
@@ -17,39 +16,18 @@ namespace {
 /// Arrays of more elements than this do not stay in the caches anyway; their stores bypass them.
 constexpr std::int64_t kStreamNumel = 4 << 20;
 
-/// How much a slice works on at a time, besides tiles.
-constexpr std::int64_t kChannels = 128, kOutputs = 128;
+/// Channels that a slice works on at a time.
+constexpr std::int64_t kChannels = 128;
 static_assert(kChannels <= kMostChannels);
-
-/// Some channels and outputs of the weights with the outputs next to each other, as the kernel
-/// needs them. `buffer` has room for all of them.
-Taps<const float> gather(const Taps<const float>& taps, std::int64_t channels, std::int64_t outputs,
-                         float* buffer) {
-  const auto transpose = gemm_loops<float>().transpose;
-  if (taps.output_stride == 1) return taps;
-  if (taps.tap_stride == 1) {
-    const std::int64_t together = taps.channel_stride == kAllTaps ? channels : 1;
-    for (std::int64_t c = 0; c < channels; c += together) {
-      transpose(taps.data + c * taps.channel_stride, taps.output_stride, outputs,
-                together * kAllTaps, buffer + c * kAllTaps * outputs);
-    }
-    return {buffer, kAllTaps * outputs, 1, outputs};
-  }
-  for (std::int64_t tap = 0; tap < kAllTaps; ++tap) {
-    transpose(taps.data + tap * taps.tap_stride, taps.output_stride, outputs, channels,
-              buffer + tap * channels * outputs);
-  }
-  return {buffer, outputs, 1, channels * outputs};
-}
 
 /// Transformed weights, block after block as the slices read them: within a block of channels and
 /// outputs by matrix, panel of outputs, channel.
 class TransformedWeights {
  public:
-  TransformedWeights(const Correlation& s, const Taps<const float>& taps)
+  TransformedWeights(const Correlation& s, const Taps<const float>& taps, std::int64_t output_block)
       : panel_(winograd_kernels().panel),
         channels_(std::min(kChannels, s.channels)),
-        outputs_(std::min(kOutputs, s.outputs)),
+        outputs_(std::min(output_block, s.outputs)),
         channel_blocks_(divide_up(s.channels, channels_)),
         matrix_stride_(odd_lines(channels_ * round_up(outputs_, panel_))),
         numel_(divide_up(s.outputs, outputs_) * channel_blocks_ * kMatrices * matrix_stride_),
@@ -64,7 +42,8 @@ class TransformedWeights {
       const std::int64_t outputs = std::min({panel_, outputs_ - panel, s.outputs - k - panel});
       if (outputs <= 0) return;
       const Scratch<float> buffer(kAllTaps * channels * outputs);
-      const auto dense = gather(taps.from(c, k + panel), channels, outputs, buffer.data());
+      const auto dense =
+          gather_outputs(taps.from(c, k + panel), kAllTaps, channels, outputs, buffer.data());
       for (std::int64_t i = 0; i < s.parts(); ++i) {
         transform(s.part(i), dense, channels, outputs, block(c, k) + panel * channels_);
       }
@@ -171,17 +150,17 @@ ReadAhead reads_after(const Correlation& s, const float* images, const Block& bl
 }  // namespace
 
 void correlate(const Correlation& s, const float* images, const Taps<const float>& taps,
-               const Epilogue& epilogue, float* result, std::int64_t block_tiles) {
-  const TransformedWeights weights(s, taps);
+               const Epilogue& epilogue, float* result, const BlockSize& size) {
+  const TransformedWeights weights(s, taps, size.outputs);
   const std::int64_t numel = s.n * s.oh * s.ow * s.outputs;
   // Pixels that several parts add to had better stay in the caches.
   const bool stream = numel > kStreamNumel && s.outputs % winograd_kernels().vector == 0 &&
                       reinterpret_cast<std::uintptr_t>(result) % 64 == 0 &&
                       (s.stride == 1 || s.transposed);
-  const Buffer inside(s.positions(), block_tiles, std::min(kChannels, s.channels));
-  const Buffer outside(s.positions(), block_tiles, std::min(kOutputs, s.outputs));
-  const std::vector<Block> blocks = blocks_of(s, block_tiles);
-  const std::int64_t output_blocks = divide_up(s.outputs, kOutputs);
+  const Buffer inside(s.positions(), size.tiles, std::min(kChannels, s.channels));
+  const Buffer outside(s.positions(), size.tiles, std::min(size.outputs, s.outputs));
+  const std::vector<Block> blocks = blocks_of(s, size.tiles);
+  const std::int64_t output_blocks = divide_up(s.outputs, size.outputs);
   // Slices that run at the same time use the same weights.
   base::parallel_for(std::ssize(blocks) * output_blocks, [&](std::int64_t slice) {
     const Scratch<float> memory(inside.numel() + outside.numel());
@@ -189,22 +168,26 @@ void correlate(const Correlation& s, const float* images, const Taps<const float
     const Transformed sums = outside.at(memory.data() + inside.numel());
     const std::size_t number = static_cast<std::size_t>(slice) % blocks.size();
     const Block &block = blocks[number], &next = blocks[(number + 1) % blocks.size()];
-    const std::int64_t output = slice / std::ssize(blocks) * kOutputs;
-    const std::int64_t outputs = std::min(kOutputs, s.outputs - output);
+    const std::int64_t output = slice / std::ssize(blocks) * size.outputs;
+    const std::int64_t outputs = std::min(size.outputs, s.outputs - output);
     for (std::int64_t i = 0; i < s.parts(); ++i) {
       const PartOfCorrelation part = s.part(i, block.region);
+      // The parts are terms of the same pixels, or transposed give different ones.
+      const bool add = i > 0 && !s.transposed;
       for (std::int64_t c = 0; c < s.channels; c += kChannels) {
         const std::int64_t channels = std::min(kChannels, s.channels - c);
         part.filter.input(s.inputs(part, images), {block.first_tile, block.tiles, c, channels},
                           tiles);
         Products products =
             weights.products(part, tiles, block.tiles, c, channels, output, outputs, sums);
-        const ReadAhead ahead = reads_after(s, images, block, next, i, c);
+        ReadAhead ahead = reads_after(s, images, block, next, i, c);
+        if (!stream && !add && c + channels == s.channels) {
+          ahead.add(s.results<const float>(part, result),
+                    {block.first_tile, block.tiles, output, outputs});
+        }
         ahead.during(products);
         winograd_kernels().products(products);
       }
-      // The parts are terms of the same pixels, or transposed give different ones.
-      const bool add = i > 0 && !s.transposed;
       part.filter.output(sums, epilogue_of(s, i, epilogue),
                          {block.first_tile, block.tiles, output, outputs}, s.results(part, result),
                          add      ? StoreMode::add

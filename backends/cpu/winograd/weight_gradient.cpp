@@ -176,7 +176,7 @@ void weight_gradient(const Correlation& s, const float* images, const float* gra
         ReadAhead ahead;
         if (large) {
           ahead.add(inputs, {next, more, slice.first_channel, slice.channels}, part);
-          ahead.add(results, {next, more, slice.first_output, slice.outputs}, 1, 1);
+          ahead.add(results, {next, more, slice.first_output, slice.outputs});
         }
         // The first region has tiles in every share, and they have all positions.
         add_products(filter, dy, slice.outputs, x, slice.channels, tiles, sums,

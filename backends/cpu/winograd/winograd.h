@@ -7,6 +7,7 @@
 
 #include "backends/cpu/convolution.h"
 #include "backends/cpu/kernels/winograd.h"
+#include "backends/cpu/weight_taps.h"
 #include "base/divide_up.h"
 
 namespace facula::cpu::winograd {
@@ -155,23 +156,15 @@ struct Correlation {
   }
 };
 
-/// Weights in place: channel c, output k and tap t (row by row) are at
-/// data[c * channel_stride + k * output_stride + t * tap_stride]. One of the strides is 1.
-template <class T>
-struct Taps {
-  T* data;
-  std::int64_t channel_stride, output_stride, tap_stride;
-
-  Taps from(std::int64_t channel, std::int64_t output) const {
-    return {data + channel * channel_stride + output * output_stride, channel_stride, output_stride,
-            tap_stride};
-  }
+/// What a slice of a correlation works on: so many tiles and outputs, at most.
+struct BlockSize {
+  std::int64_t tiles, outputs;
 };
 
-/// The epilogue is that of a convolution; the gradient of its input has none. `block_tiles` are
-/// transformed and multiplied together; no bit depends on how many.
+/// The epilogue is that of a convolution; the gradient of its input has none. No bit depends on the
+/// size of the blocks.
 void correlate(const Correlation& shape, const float* images, const Taps<const float>& taps,
-               const Epilogue& epilogue, float* result, std::int64_t block_tiles);
+               const Epilogue& epilogue, float* result, const BlockSize& block);
 
 /// The gradient of the weights of correlate() that is not transposed, written densely in the order
 /// of `taps`, whose channels or taps are consecutive.
@@ -186,6 +179,8 @@ class ReadAhead {
   /// at most kMostTiles tiles.
   void add(const Images<const float>& images, const Part& tiles, std::int64_t taps_h,
            std::int64_t taps_w);
+  /// The pixels of tiles of results, which wait for their lines otherwise when they are stored.
+  void add(const Images<const float>& results, const Part& tiles) { add(results, tiles, 1, 1); }
   /// The same for the inputs of a part. Smaller tiles come long after those that they share pixels
   /// with, so these are added too.
   void add(const Images<const float>& inputs, const Part& tiles, const PartOfCorrelation& part) {

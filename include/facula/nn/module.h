@@ -157,7 +157,7 @@ class FACULA_API Module : public Member {
   /// and call() what it computes, or open a PathScope.
   virtual Tensor forward(const Tensor& input) const;
   /// The same of an input that nobody needs afterwards, so that its memory may hold the result.
-  virtual Tensor consume(Tensor input) const { return forward(input); }  // NOLINT(*-value-param)
+  virtual Tensor consume(Tensor input) const { return forward(input); }  // NOLINT(*-param): a sink
   /// Calls forward between the hooks. Errors thrown inside name this module's path.
   Tensor operator()(const Tensor& input) const;
   Tensor operator()(Tensor&& input) const;

@@ -114,10 +114,11 @@ class PngDecoder {
   /// Runs `action`, in which nothing may need destruction when libpng fails.
   template <class Action>
   void guarded(const Action& action) {
-    if (setjmp(back_) == 0)
+    if (setjmp(back_) == 0) {
       action();
-    else
+    } else {
       fail<IoError>("{}: {}; the PNG file is damaged, get it again", name_, message_);
+    }
   }
   void supply(uint8_t* destination, size_t count) {
     if (count > rest_.size()) png_error(png_, "the file is truncated");
@@ -171,10 +172,11 @@ void PngDecoder::start(const ImageHeader& header) {
 }
 
 void PngDecoder::read(const ImageHeader& header, const ImageRegion& region, uint8_t* destination) {
-  if (passes_ == 1)
+  if (passes_ == 1) {
     read_rows(region, header.channels, destination);
-  else
+  } else {
     read_interlaced(region, header.channels, destination);
+  }
 }
 
 void PngDecoder::read_rows(const ImageRegion& region, int64_t pixel_bytes, uint8_t* destination) {
@@ -202,11 +204,12 @@ void PngDecoder::read_interlaced(const ImageRegion& region, int64_t pixel_bytes,
     for (int pass = 0; pass < passes_; ++pass)
       for (size_t y = 0; y < height; ++y) png_read_row(png_, image.data() + y * full_row, nullptr);
   });
-  for (int64_t y = 0; y < region.height; ++y, destination += row_bytes)
+  for (int64_t y = 0; y < region.height; ++y, destination += row_bytes) {
     std::memcpy(
         destination,
         image.data() + static_cast<size_t>(region.top + y) * full_row + region.left * pixel_bytes,
         row_bytes);
+  }
 }
 
 }  // namespace

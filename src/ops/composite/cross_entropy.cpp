@@ -22,7 +22,7 @@ Tensor with_probabilities(const Tensor& input, const Tensor& target, const Tenso
     shape[static_cast<int>(class_dim)] = weight.numel();
     terms = terms * reshape(weight, shape);
   }
-  const Tensor losses = neg(sum(terms, class_dim));
+  Tensor losses = neg(sum(terms, class_dim));
   if (reduction == "none") return losses;
   const Tensor total = sum(losses);
   return reduction == "sum" ? total : total / static_cast<double>(losses.numel());

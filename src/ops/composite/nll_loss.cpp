@@ -22,7 +22,7 @@ Tensor nll_loss(const Tensor& self, const Tensor& target, const Tensor& weight,
   const Tensor picked = reshape(gather(self, 1, reshape(labels, {-1, 1})), -1);
   const Tensor weights =
       weight.defined() ? index_select(weight, 0, labels) : ones_like(picked.detach());
-  const Tensor losses = where(counted, neg(picked * weights), 0);
+  Tensor losses = where(counted, neg(picked * weights), 0);
   if (reduction == "none") return losses;
   return reduction == "sum" ? sum(losses) : sum(losses) / sum(where(counted, weights, 0));
 }

@@ -14,13 +14,6 @@ void infer(Infer& c) {
   check_cap(c.attrs<batch_norm_relu_attrs>().cap, "batch_norm_relu");
 }
 
-/// The gradients of input, weight and bias.
-void set_gradients(GradientContext& g, std::tuple<Tensor, Tensor, Tensor> grads) {
-  g.set(0, std::get<0>(std::move(grads)));
-  if (g.needs(1)) g.set(1, std::get<1>(std::move(grads)));
-  if (g.needs(2)) g.set(2, std::get<2>(std::move(grads)));
-}
-
 void gradient(GradientContext& g) {
   const auto& attrs = g.attrs<batch_norm_relu_attrs>();
   const Tensor input = g.input(0);
@@ -29,8 +22,9 @@ void gradient(GradientContext& g) {
   const bool residual = g.has_input(3);
   const bool only_result = g.grad(0).defined() && !g.grad(1).defined() && !g.grad(2).defined();
   if (only_result && !residual && !g.higher_order()) {
-    return set_gradients(g, batch_norm_relu_backward(g.grad(), input, weight, bias, g.output(1),
-                                                     g.output(2), attrs.cap));
+    return set_batch_norm_gradients(
+        g, batch_norm_relu_backward(g.grad(), input, weight, bias, g.output(1), g.output(2),
+                                    attrs.cap));
   }
   Tensor grad = g.take_grad();
   if (grad.defined()) {
@@ -44,7 +38,7 @@ void gradient(GradientContext& g) {
   if (g.higher_order() || !only_result) {
     return composed_batch_norm_gradient(g, grad, {}, input, weight, attrs.eps);
   }
-  set_gradients(g, batch_norm_backward(grad, input, weight, g.output(1), g.output(2)));
+  set_batch_norm_gradients(g, batch_norm_backward(grad, input, weight, g.output(1), g.output(2)));
 }
 
 }  // namespace

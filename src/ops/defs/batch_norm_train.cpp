@@ -15,11 +15,8 @@ void gradient(GradientContext& g) {
     return composed_batch_norm_gradient(g, g.grad(0), g.grad(3), input, weight,
                                         g.attrs<batch_norm_train_attrs>().eps);
   }
-  auto [grad_input, grad_weight, grad_bias] =
-      batch_norm_backward(g.grad(), input, weight, g.output(1), g.output(2));
-  g.set(0, std::move(grad_input));
-  if (g.needs(1)) g.set(1, std::move(grad_weight));
-  if (g.needs(2)) g.set(2, std::move(grad_bias));
+  set_batch_norm_gradients(g,
+                           batch_norm_backward(g.grad(), input, weight, g.output(1), g.output(2)));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@ namespace facula::scalar {
 struct gelu_erf_functor : FloatingFunctor {
   template <class T>
   FACULA_FN T operator()(T x) const {
-    return x * normal_cdf(x);
+    return gelu(x);
   }
 };
 

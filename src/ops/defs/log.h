@@ -10,6 +10,9 @@ struct log_functor : FloatingFunctor {
   FACULA_FN T operator()(T x) const {
     return log(x);
   }
+  static constexpr uint32_t rare = detail::kRareLogarithm;
+  FACULA_FN uint32_t rarity(float x) const { return detail::log_rarity(x); }
+  FACULA_FN float common(float x) const { return common_log(x); }
 };
 
 }  // namespace facula::scalar

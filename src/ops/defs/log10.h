@@ -10,6 +10,9 @@ struct log10_functor : FloatingFunctor {
   FACULA_FN T operator()(T x) const {
     return log10(x);
   }
+  static constexpr uint32_t rare = detail::kRareLogarithm;
+  FACULA_FN uint32_t rarity(float x) const { return detail::log_rarity(x); }
+  FACULA_FN float common(float x) const { return common_log10(x); }
 };
 
 }  // namespace facula::scalar

@@ -10,8 +10,9 @@ struct pow_functor : NumericFunctor {
   FACULA_FN T operator()(T x, T exponent) const {
     return pow(x, exponent);
   }
-  FACULA_FN bool is_common(float x, float exponent) const {
-    return detail::is_ordinary_pair(x, exponent);
+  static constexpr uint32_t rare = detail::kRareLogarithm;
+  FACULA_FN uint32_t rarity(float x, float exponent) const {
+    return detail::pow_rarity(x, exponent);
   }
   FACULA_FN float common(float x, float exponent) const { return common_pow(x, exponent); }
 };

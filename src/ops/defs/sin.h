@@ -10,7 +10,8 @@ struct sin_functor : FloatingFunctor {
   FACULA_FN T operator()(T x) const {
     return sin(x);
   }
-  FACULA_FN bool is_common(float x) const { return detail::is_small_angle(x); }
+  static constexpr uint32_t rare = detail::kRareAngle;
+  FACULA_FN uint32_t rarity(float x) const { return detail::angle_rarity(x); }
   FACULA_FN float common(float x) const { return common_sin(x); }
 };
 

@@ -10,7 +10,8 @@ struct tan_functor : FloatingFunctor {
   FACULA_FN T operator()(T x) const {
     return tan(x);
   }
-  FACULA_FN bool is_common(float x) const { return detail::is_small_tan_angle(x); }
+  static constexpr uint32_t rare = detail::kRareTanAngle;
+  FACULA_FN uint32_t rarity(float x) const { return detail::angle_rarity(x); }
   FACULA_FN float common(float x) const { return common_tan(x); }
 };
 

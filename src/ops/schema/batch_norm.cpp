@@ -1,5 +1,7 @@
 #include "ops/schema/batch_norm.h"
 
+#include <utility>
+
 #include <facula/ops.h>
 
 #include "ops/schema/channels.h"
@@ -34,6 +36,12 @@ void infer_batch_norm_backward(Infer& c, const Tensor& input,
   c.out(input.dtype(), input.sizes(), channel_format(input));
   c.out(input.dtype(), {channels});
   c.out(input.dtype(), {channels});
+}
+
+void set_batch_norm_gradients(GradientContext& g, std::tuple<Tensor, Tensor, Tensor> gradients) {
+  g.set(0, std::move(std::get<0>(gradients)));
+  if (g.needs(1)) g.set(1, std::move(std::get<1>(gradients)));
+  if (g.needs(2)) g.set(2, std::move(std::get<2>(gradients)));
 }
 
 void composed_batch_norm_gradient(GradientContext& g, const Tensor& grad_result,

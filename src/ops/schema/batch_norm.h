@@ -2,6 +2,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <tuple>
 
 #include "ops/schema/op_def.h"
 
@@ -16,6 +17,8 @@ void infer_batch_norm(Infer& c, const char* op);
 void infer_batch_norm_backward(Infer& c, const Tensor& input,
                                std::initializer_list<int> per_channel, const char* op);
 
+/// Sets the gradients of inputs 0 (self), 1 (weight) and 2 (bias).
+void set_batch_norm_gradients(GradientContext& g, std::tuple<Tensor, Tensor, Tensor> gradients);
 /// The gradients of inputs 0 (self), 1 (weight) and 2 (bias) in terms of differentiable ops,
 /// through the statistics, of which mean and invstd are outputs 1 and 2. `grad` and `grad_variance`
 /// are those of the normalized values and of the biased variance, undefined for 0.

@@ -44,7 +44,7 @@ Tensor cross_entropy_weight_gradient(const Tensor& terms, const Tensor& target,
   const Tensor hits = is_class.to(terms.dtype());
   const Tensor share = hits * (1 - label_smoothing) +
                        counted.to(terms.dtype()) * (label_smoothing / static_cast<double>(classes));
-  const Tensor sums = sum(terms * share, 0);
+  Tensor sums = sum(terms * share, 0);
   if (reduction != "mean") return sums;
   const Tensor total = sum(hits * weight);
   return sums / total - sum(sums * weight) * sum(hits, 0) / square(total);

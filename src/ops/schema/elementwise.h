@@ -3,9 +3,9 @@
 // An op file defines `struct <op>_functor` in namespace facula::scalar, derived from one of the
 // categories below and, if the op has attributes, from ops::<op>_attrs. Its call operator is a
 // template over the scalar type that uses only the vocabulary of ops/schema/scalar.h. One of one or
-// two inputs may add is_common() and common() of as many floats, which gives the same bits faster
-// for arguments that are common; kernels may use it where all arguments of a block are. Kernel
-// translation units define FACULA_KERNEL_TU and see nothing but the functor.
+// two inputs may add rarity(), the bound `rare` and common(): of floats whose rarity is below the
+// bound, common() gives the same bits faster, and kernels may use it where no argument of a block
+// is rare. Kernel translation units define FACULA_KERNEL_TU and see nothing but the functor.
 #pragma once
 
 #include <facula/dtype.h>

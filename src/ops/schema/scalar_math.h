@@ -117,16 +117,35 @@ FACULA_FN float quarter_exp(float x) {
   return fma(expm1_reduced(r), quarter, quarter);
 }
 
-/// e^(-a^2 / 2) for a in [0, 13.26], of which only the absolute error is small; zero at the end.
-FACULA_FN float gaussian(float a) {
-  const float s = a * a;
-  const float shifted = fma(s, -0.72134752f, kRound);
-  const float r = fma(s, -0.72134752f, kRound - shifted);
-  const float p =
-      horner(r, 0.00132645888f, 0.00967161916f, 0.0555073507f, 0.240222409f, 0.693147004f, 1.0f);
-  return p * power(exponent(shifted) + exponent(127));
+/// e^(-a^2 / 2) = p * 2^n for a in [0, 13.28], of which only the absolute error is small; n stands
+/// where the exponent of a float does, and is -127 at the end, where p < 1.
+struct Gaussian {
+  float p;
+  uint32_t exponent_n;
+};
+FACULA_FN Gaussian scaled_gaussian(float a) {
+  const float t = a * -0.72134752f * a;
+  const float shifted = t + kRound;
+  const float r = t - (shifted - kRound);
+  return {
+      horner(r, 0.00132645888f, 0.00967161916f, 0.0555073507f, 0.240222409f, 0.693147004f, 1.0f),
+      exponent(shifted)};
 }
-inline constexpr float kGaussianEnd = 13.26f;
+FACULA_FN float gaussian(float a) {
+  const auto [p, exponent_n] = scaled_gaussian(a);
+  return p * power(exponent_n + exponent(127));
+}
+inline constexpr float kGaussianEnd = 13.28f;
+
+/// The probability of values beyond a is p / q times the gaussian: Mills' ratio over sqrt(2 pi).
+/// The weight of its error falls with the density.
+struct Quotient {
+  float p, q;
+};
+FACULA_FN Quotient mills_ratio(float a) {
+  return {horner(a, 0.0404102201f, 0.214853892f, 0.5f),
+          horner(a, 0.099513533f, 0.560222015f, 1.22759827f, 1.0f)};
+}
 
 /// u = m * 2^k with m in [sqrt(1/2), sqrt(2)), for normal positive u.
 struct LogArgument {
@@ -142,11 +161,40 @@ FACULA_FN LogArgument split_log(float u) {
 
 inline constexpr float kMinNormal = std::numeric_limits<float>::min();
 
-/// log(1 + f) + n * ln2 for 1 + f in [sqrt(1/2), sqrt(2)).
-FACULA_FN float log_sum(float f, float n) {
-  const float p = horner(f, 0.0674649477f, -0.116755284f, 0.118881628f, -0.124056116f, 0.142195553f,
-                         -0.166679949f, 0.200021178f, -0.250000089f, 0.333333135f, -0.5f);
+/// f for 1 + f = m, and k as a float, of split_log for normal x > 0, or all finite x > 0.
+struct LogTerms {
+  float f, n;
+};
+FACULA_FN LogTerms normal_log_terms(float x) {
+  const auto [m, k] = split_log(x);
+  return {m - 1.0f, static_cast<float>(k)};
+}
+FACULA_FN LogTerms log_terms(float x) {
+  const bool subnormal = x < kMinNormal;
+  const auto [f, n] = normal_log_terms(select(subnormal, x * 0x1p24f, x));
+  return {f, n - select(subnormal, 24.0f, 0.0f)};
+}
+
+/// log(1 + f) + n * ln2 for 1 + f in [sqrt(1/2), sqrt(2)), then to other bases, where the factor of
+/// f comes in two parts.
+FACULA_FN float log_sum(LogTerms x) {
+  const auto [f, n] = x;
+  const float p = horner(f, -0.0765912384f, 0.129294515f, -0.132399425f, 0.141774371f, -0.1660887f,
+                         0.200022057f, -0.250016034f, 0.333333224f, -0.499999881f);
   return fma(n, 0.693147182f, fma(p, f * f, f));
+}
+FACULA_FN float log2_sum(LogTerms x) {
+  const auto [f, n] = x;
+  const float p = horner(f, -0.11025586f, 0.187088221f, -0.191390842f, 0.204486579f, -0.239567354f,
+                         0.288571417f, -0.36069867f, 0.480898201f, -0.721347332f);
+  return n + fma(f, 1.44269502f, f * fma(p, f, 1.92596299e-8f));
+}
+FACULA_FN float log10_sum(LogTerms x) {
+  const auto [f, n] = x;
+  const float p = horner(f, -0.0333015993f, 0.0562876873f, -0.0575583912f, 0.0615584329f,
+                         -0.0721232817f, 0.0868687108f, -0.108580887f, 0.144764781f, -0.217147186f);
+  const float y = fma(f, 0.434294492f, f * fma(p, f, -1.01030503e-8f));
+  return fma(n, 0.301030010f, fma(n, -1.43209889e-8f, y));
 }
 
 /// The logarithm `y` of x > 0 completed for all x. NaN and +infinity are larger than all finite
@@ -155,16 +203,6 @@ FACULA_FN float log_sum(float f, float n) {
 FACULA_FN float log_specials(float x, float y) {
   const bool ordinary = static_cast<uint32_t>(as_int(x)) - 1 < 0x7f7fffff;
   return select(ordinary, y, select(x == 0.0f, -kInf, fma(x, kInf, kInf)));
-}
-
-/// f for 1 + f = m, and k as a float, of split_log for finite x > 0.
-struct LogTerms {
-  float f, n;
-};
-FACULA_FN LogTerms log_terms(float x) {
-  const bool subnormal = x < kMinNormal;
-  const auto [m, k] = split_log(select(subnormal, x * 0x1p24f, x));
-  return {m - 1.0f, static_cast<float>(k) - select(subnormal, 24.0f, 0.0f)};
 }
 
 /// high + low with what rounding took from high in low.
@@ -197,11 +235,6 @@ FACULA_FN FloatPair log2_pair(float x, float less) {
   return {sum, (linear - (sum - n)) + rest};
 }
 
-/// Whether a is positive and normal, b finite.
-FACULA_FN bool is_ordinary_pair(float a, float b) {
-  return (static_cast<uint32_t>(as_int(a)) - 0x00800000u < 0x7f000000u) & (abs(b) < kInf);
-}
-
 /// 2^(y * x) for x.low of at most 2^-8 x.high; anything where y * x is NaN.
 FACULA_FN float exp2_product(float y, FloatPair x) {
   const float product = y * x.high;
@@ -226,7 +259,6 @@ FACULA_FN SmallAngle reduce_small_angle(float x) {
   const float r = fma(n, -0x1.4442dp-24f, fma(n, -0x1.921fb4p0f, x));
   return {fma(n, -0x1.846988p-48f, r), as_int(shifted)};
 }
-FACULA_FN bool is_small_angle(float x) { return abs(x) < kSmallAngle; }
 
 /// For |x| < kSmallTanAngle: x = n * pi/2 + r + low, |r| <= pi/4, where low is what rounding took
 /// from r, with the sign of zero that keeps r + low = -0. Of the three parts of pi/2 the first
@@ -243,7 +275,6 @@ FACULA_FN TanAngle reduce_tan_angle(float x) {
   const float r = fma(n, -0x1.444p-24f, rest);
   return {r, -fma(n, 0x1.68c234p-39f, fma(n, 0x1.444p-24f, r - rest)), as_int(shifted)};
 }
-FACULA_FN bool is_small_tan_angle(float x) { return abs(x) < kSmallTanAngle; }
 
 /// tan(r + low) for |r| <= pi/4.
 FACULA_FN float tan_reduced(float r, float low) {
@@ -317,6 +348,17 @@ FACULA_FN float sin_quadrant(double r, double n) {
   return static_cast<float>(as_float(as_int(y) ^ (second_bit & sign_bit)));
 }
 
+// The rarity of an argument orders those that a common_... function takes below a bound, others at
+// or above it, in the fewest instructions: functors of such ops tell it to their loops.
+FACULA_FN uint32_t angle_rarity(float x) { return static_cast<uint32_t>(as_int(abs(x))); }
+inline constexpr uint32_t kRareAngle = __builtin_bit_cast(uint32_t, kSmallAngle);
+inline constexpr uint32_t kRareTanAngle = __builtin_bit_cast(uint32_t, kSmallTanAngle);
+/// Normal x > 0 are common.
+FACULA_FN uint32_t log_rarity(float x) { return static_cast<uint32_t>(as_int(x)) - 0x00800000u; }
+inline constexpr uint32_t kRareLogarithm = 0x7f000000;
+/// Common are normal a > 0 with |b| < 2^127.
+FACULA_FN uint32_t pow_rarity(float a, float b) { return max(log_rarity(a), angle_rarity(b)); }
+
 }  // namespace detail
 
 FACULA_FN float exp(float x) {
@@ -336,9 +378,18 @@ FACULA_FN float expm1(float x) {
   return select(abs(x) >= 0x1p-24f, y, x);
 }
 
+// common_log, common_log2 and common_log10 are for normal x > 0.
+FACULA_FN float common_log(float x) { return detail::log_sum(detail::normal_log_terms(x)); }
+FACULA_FN float common_log2(float x) { return detail::log2_sum(detail::normal_log_terms(x)); }
+FACULA_FN float common_log10(float x) { return detail::log10_sum(detail::normal_log_terms(x)); }
 FACULA_FN float log(float x) {
-  const auto [f, n] = detail::log_terms(x);
-  return detail::log_specials(x, detail::log_sum(f, n));
+  return detail::log_specials(x, detail::log_sum(detail::log_terms(x)));
+}
+FACULA_FN float log2(float x) {
+  return detail::log_specials(x, detail::log2_sum(detail::log_terms(x)));
+}
+FACULA_FN float log10(float x) {
+  return detail::log_specials(x, detail::log10_sum(detail::log_terms(x)));
 }
 
 FACULA_FN float log1p(float x) {
@@ -347,27 +398,8 @@ FACULA_FN float log1p(float x) {
   const auto [m, k] = detail::split_log(u);
   // lost * 2^-k in two factors, because 2^-128 is no normal float.
   const float f = fma(lost * 0x1p-24f, detail::power(detail::exponent(24 - k + 127)), m - 1.0f);
-  const float y = detail::log_specials(u, detail::log_sum(f, static_cast<float>(k)));
+  const float y = detail::log_specials(u, detail::log_sum({f, static_cast<float>(k)}));
   return select(abs(x) < 0x1p-24f, x, y);
-}
-
-// Of the logarithms to other bases, the factor of f comes in two parts.
-FACULA_FN float log2(float x) {
-  const auto [f, n] = detail::log_terms(x);
-  const float p = detail::horner(f, 9.976973e-02f, -1.7009215e-01f, 1.7129046e-01f, -1.7866811e-01f,
-                                 2.051319e-01f, -2.4048647e-01f, 2.8857112e-01f, -3.6067358e-01f,
-                                 4.8089802e-01f, -7.213475e-01f);
-  const float y = fma(f, 1.44269502f, fma(p, f * f, f * 1.92596299e-8f));
-  return detail::log_specials(x, n + y);
-}
-
-FACULA_FN float log10(float x) {
-  const auto [f, n] = detail::log_terms(x);
-  const float p = detail::horner(f, 3.0033682e-02f, -5.120284e-02f, 5.1563565e-02f, -5.378446e-02f,
-                                 6.1750855e-02f, -7.239364e-02f, 8.686857e-02f, -1.0857356e-01f,
-                                 1.4476472e-01f, -2.1714725e-01f);
-  const float y = fma(f, 0.434294492f, fma(p, f * f, f * -1.01030503e-8f));
-  return detail::log_specials(x, fma(n, 0.301030010f, fma(n, -1.43209889e-8f, y)));
 }
 
 /// 1 / (1 + e^-x) = 2^-k / (e^r + 2^-k), the numerator scaled so that it never underflows; both
@@ -388,21 +420,22 @@ FACULA_FN float tanh(float x) {
   return copysign(select(h < 1.0f, fma(-h, y, h), y), x);
 }
 
-/// 1 - 2^q for large arguments, q = log2(erfc(|x|)).
+/// x - x * p(x^2) for small arguments, sign(x) * (1 - p(|x|)^8) for large ones. One polynomial
+/// serves both: choosing its coefficients takes less than another one would.
 FACULA_FN float erf(float x) {
-  const float magnitude = abs(x), a = detail::bounded(magnitude, 4.0f);
-  // erf(x) / x - 1 on [0, 1.1], log2(erfc(a)) on [1.1, 3.93], 2^r relative to the whole sum
-  const float p = detail::horner(x * x, 7.23606936e-05f, -0.000782473944f, 0.00516773108f,
-                                 -0.026843518f, 0.112833641f, -0.376126111f, 0.128379166f);
-  const float q = detail::horner(a, -0.00152090879f, 0.0201648772f, -0.124105453f, -0.950243235f,
-                                 -1.6074127f, -0.00530266762f);
-  const float shifted = q + detail::kRound;
-  const float r = q - (shifted - detail::kRound);
-  const float power_r = detail::horner(r, 0.00132764713f, 0.00967554096f, 0.0555071272f,
-                                       0.240221173f, 0.693146944f, 1.0f);
-  const float power_n = detail::power(detail::exponent(shifted) + detail::exponent(127));
-  const float large = copysign(fma(-power_r, power_n, 1.0f), x);
-  return select(magnitude >= 1.1f, large, fma(p, x, x));
+  const float magnitude = abs(x);
+  const bool large = magnitude >= 1.2f;
+  const float z = select(large, detail::bounded(magnitude, 4.0f), x * x);
+  // erfc(z)^(1/8), absolutely accurate in erfc(z), or 1 - erf(x) / x
+  const float p = detail::horner(
+      z, select(large, 0.000168749859f, -6.52139497e-05f),
+      select(large, -0.00267687324f, 0.000755965768f),
+      select(large, 0.0138526028f, -0.00513087586f), select(large, -0.0135414535f, 0.0268198866f),
+      select(large, -0.0586276054f, -0.112826765f), select(large, -0.146952823f, 0.376125365f),
+      select(large, 1.00135863f, -0.128379151f));
+  const float p2 = p * p, p4 = p2 * p2;
+  const float whole = select(large, copysign(1.0f, x), x);
+  return fma(-select(large, p4 * p4, p), whole, whole);
 }
 
 /// The standard normal distribution's density and the probability of values up to x, for GELU.
@@ -411,12 +444,21 @@ FACULA_FN float normal_pdf(float x) {
   return 0.39894228f * detail::gaussian(detail::at_most(abs(x), detail::kGaussianEnd));
 }
 FACULA_FN float normal_cdf(float x) {
-  const float a = detail::bounded(abs(x), detail::kGaussianEnd);
-  // Mills' ratio over sqrt(2 pi): the weight of its error falls with the density
-  const float p = detail::horner(a, 0.0404102201f, 0.214853892f, 0.5f);
-  const float q = detail::horner(a, 0.099513533f, 0.560222015f, 1.22759827f, 1.0f);
+  const float a = detail::at_most(abs(x), detail::kGaussianEnd);
+  const auto [p, q] = detail::mills_ratio(a);
   const float tail = detail::gaussian(a) * (p / q);
-  return select(x == x, select(as_int(x) < 0, tail, 1.0f - tail), x);
+  return select(as_int(x) < 0, tail, 1.0f - tail);
+}
+/// x * normal_cdf(x) = max(x, 0) - |x| * normal_cdf(-|x|); its limit 0 at -infinity.
+FACULA_FN float gelu(float x) {
+  const float a = detail::at_most(abs(x), detail::kGaussianEnd);
+  const auto [p, q] = detail::mills_ratio(a);
+  const auto [mantissa, exponent_n] = detail::scaled_gaussian(a);
+  // Nearly zero where the product is no normal float, and zero at the end. What NaN becomes here is
+  // multiplied by NaN.
+  const uint32_t bits = static_cast<uint32_t>(as_int(mantissa)) + exponent_n;
+  const float tail = as_float(max(static_cast<int32_t>(bits), 0)) * (p / q);
+  return fma(-a, tail, as_float(max(as_int(x), 0)));
 }
 
 /// 1 - erf(x), accurate down to the smallest subnormal: e^(-a^2) * p(w) for a = |x| and
@@ -457,12 +499,12 @@ FACULA_FN float common_cos(float x) { return detail::small_sin(detail::reduce_sm
 FACULA_FN float sin(float x) {
   const auto [r, n] = detail::reduce_angle(x);
   const float large = select(abs(x) < detail::kInf, detail::sin_quadrant(r, n), detail::kNan);
-  return select(detail::is_small_angle(x), common_sin(x), large);
+  return select(abs(x) < detail::kSmallAngle, common_sin(x), large);
 }
 FACULA_FN float cos(float x) {
   const auto [r, n] = detail::reduce_angle(x);
   const float large = select(abs(x) < detail::kInf, detail::sin_quadrant(r, n + 1.0), detail::kNan);
-  return select(detail::is_small_angle(x), common_cos(x), large);
+  return select(abs(x) < detail::kSmallAngle, common_cos(x), large);
 }
 FACULA_FN float common_tan(float x) {
   const auto [r, low, n] = detail::reduce_tan_angle(x);
@@ -476,7 +518,7 @@ FACULA_FN float tan(float x) {
   const bool odd = detail::is_odd(n);
   const float y = static_cast<float>(select(odd, -cos, sin) / select(odd, sin, cos));
   const float large = select(abs(x) < detail::kInf, y, detail::kNan);
-  return select(detail::is_small_tan_angle(x), common_tan(x), large);
+  return select(abs(x) < detail::kSmallTanAngle, common_tan(x), large);
 }
 
 /// (2^k - 2^-k) / 2 * cosh(r) + (2^k + 2^-k) / 2 * sinh(r), x itself where nothing is added to it.

@@ -180,10 +180,10 @@ std::string SymbolicProgram::source() const {
     std::string expression = instruction_source(i, text);
     if (!is_leaf(i) && uses[n] > 1) {
       const std::string name = fmt::format("t{}", names++);
-      statements += "const auto " + name + " = " + expression + ";\n";
+      statements += fmt::format("const auto {} = {};\n", name, expression);
       expression = name;
     } else if (spelling(i.op).infix) {
-      expression = "(" + expression + ")";
+      expression = fmt::format("({})", expression);
     }
     text.push_back(std::move(expression));
   }

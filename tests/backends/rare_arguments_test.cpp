@@ -1,0 +1,84 @@
+// Loops compute blocks of common arguments in a shorter way. Among rare ones each element still
+// gets the bits that it gets alone.
+#include <facula/ops.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "ops/schema/scalar.h"
+
+namespace facula {
+namespace {
+
+constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+
+/// Positive numbers with one of `rare` in some blocks of 256, at the beginning, the end or between,
+/// and in the last elements, which fill no block.
+std::vector<float> with_rare(const std::vector<float>& rare) {
+  std::vector<float> values;
+  for (std::size_t block = 0; block < 2 * rare.size(); ++block) {
+    for (int i = 0; i < 256; ++i) values.push_back(0.001f * static_cast<float>(1 + i * i));
+    if (block % 2 == 0) values[256 * block + (block * 51) % 256] = rare[block / 2];
+  }
+  values.insert(values.end(), {1.5f, rare[0], 2.5f});
+  return values;
+}
+
+void expect_bits(const Tensor& result, const std::vector<float>& expected) {
+  const std::vector<float> values = result.to_vector<float>();
+  ASSERT_EQ(values.size(), expected.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    EXPECT_TRUE(std::bit_cast<std::uint32_t>(values[i]) ==
+                    std::bit_cast<std::uint32_t>(expected[i]) ||
+                (std::isnan(values[i]) && std::isnan(expected[i])))
+        << "element " << i << " is " << values[i] << ", not " << expected[i];
+  }
+}
+
+template <class Function>
+void check_unary(Tensor (*op)(const Tensor&), Function function, const std::vector<float>& rare) {
+  const std::vector<float> x = with_rare(rare);
+  std::vector<float> expected;
+  for (const float value : x) expected.push_back(function(value));
+  expect_bits(op(tensor(x)), expected);
+}
+
+TEST(RareArguments, OfLogarithms) {
+  const std::vector<float> rare = {0.0f, -0.0f, -2.0f, 0x1p-130f, 0x1p-149f, kInf, -kInf, kNan};
+  check_unary(
+      log, [](float x) { return scalar::log(x); }, rare);
+  check_unary(
+      log2, [](float x) { return scalar::log2(x); }, rare);
+  check_unary(
+      log10, [](float x) { return scalar::log10(x); }, rare);
+}
+
+TEST(RareArguments, OfAngles) {
+  const std::vector<float> rare = {1e5f, -3e20f, 4000.0f, 0x1p15f, -0x1p11f, kInf, -kInf, kNan};
+  check_unary(
+      sin, [](float x) { return scalar::sin(x); }, rare);
+  check_unary(
+      cos, [](float x) { return scalar::cos(x); }, rare);
+  check_unary(
+      tan, [](float x) { return scalar::tan(x); }, rare);
+}
+
+TEST(RareArguments, OfPow) {
+  const std::vector<float> bases = with_rare({0.0f, -2.0f, 0x1p-130f, kInf, kNan, -0.0f, -1.0f});
+  const std::vector<float> exponents =
+      with_rare({kInf, 3.0f, -kInf, 0x1p127f, kNan, -3.0f, -0x1.8p127f});
+  std::vector<float> expected, turned;
+  for (std::size_t i = 0; i < bases.size(); ++i) {
+    expected.push_back(scalar::pow(bases[i], exponents[i]));
+    turned.push_back(scalar::pow(1.25f, exponents[i]));
+  }
+  expect_bits(pow(tensor(bases), tensor(exponents)), expected);
+  expect_bits(pow(tensor(std::vector<float>{1.25f}), tensor(exponents)), turned);
+}
+
+}  // namespace
+}  // namespace facula
