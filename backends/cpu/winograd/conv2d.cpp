@@ -53,26 +53,22 @@ constexpr std::int64_t kMostSummed = 16384;
 /// With fewer tiles the transform of the weights is not worth it.
 constexpr std::int64_t kFewestTiles = 16;
 
-/// Tiles that go together: many read the weights less often, few are shared out more evenly. What
-/// is better is measured to change about here.
-constexpr std::int64_t kSmallBlock = 16, kLargeBlock = 24, kManyTiles = 1024;
+/// Tiles that go together: more read the weights less often, but then their buffers, the weights
+/// and the lines of results that are asked for exceed the second-level cache.
+constexpr std::int64_t kBlockTiles = 16, kOtherBlockTiles = 24;
 /// So many tiles, of this block and the next, are asked for ahead.
-static_assert(2 * kLargeBlock <= winograd::ReadAhead::kMostTiles);
+static_assert(2 * kOtherBlockTiles <= winograd::ReadAhead::kMostTiles);
 /// Outputs that go together. Up to kMostOutputs all do, so that tiles are transformed once, if
-/// there are few enough tiles and channels for their sums to stay in the second-level cache.
+/// there are few enough channels for their sums to stay in the second-level cache.
 constexpr std::int64_t kOutputs = 128, kMostOutputs = 256;
 static_assert(kMostOutputs <= winograd::kMostChannels);
 
 enum class Blocks { usual, other };
 
 winograd::BlockSize block_size(const Correlation& s, Blocks blocks) {
-  const bool usual = blocks == Blocks::usual;
-  if (s.outputs > kOutputs && s.outputs <= kMostOutputs && s.channels <= kMostOutputs) {
-    if (usual) return {kSmallBlock, kMostOutputs};
-    return {kLargeBlock, kOutputs};
-  }
-  const bool large = (s.tiles() >= kManyTiles) == usual;
-  return {large ? kLargeBlock : kSmallBlock, kOutputs};
+  if (blocks == Blocks::other) return {kOtherBlockTiles, kOutputs};
+  const bool all = s.outputs <= kMostOutputs && s.channels <= kMostOutputs;
+  return {kBlockTiles, all ? kMostOutputs : kOutputs};
 }
 
 bool conversion_too_dear(const KernelArgs& args, const ConvShape& s, const Limits& limits) {
