@@ -20,6 +20,10 @@ struct Taps {
   }
 };
 
+/// The weights, or a copy of them that taps_of() takes.
+inline Tensor with_taps(const Tensor& weight) {
+  return weight.is_contiguous(kChannelsLast) ? weight : weight.contiguous();
+}
 /// Those of weights [outputs, channels, kh, kw] that are contiguous or channels_last.
 template <class T>
 Taps<T> taps_of(const Tensor& weight) {

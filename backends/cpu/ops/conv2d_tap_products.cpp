@@ -77,9 +77,14 @@ class PackedTaps {
 /// The sums over all taps, from one kind of images to the other.
 class TapProducts {
  public:
-  TapProducts(const ConvShape& shape, bool forward, const float* source, const PackedTaps& weights,
-              float* result)
-      : s_(shape), forward_(forward), source_(source), weights_(weights), result_(result) {}
+  /// `taps` with the result's channels as outputs.
+  TapProducts(const ConvShape& shape, bool forward, const float* source,
+              const Taps<const float>& taps, float* result)
+      : s_(shape),
+        forward_(forward),
+        source_(source),
+        weights_(taps, shape.kh * shape.kw, inputs(), outputs()),
+        result_(result) {}
 
   std::int64_t inputs() const { return forward_ ? s_.c : s_.oc; }
   std::int64_t outputs() const { return forward_ ? s_.oc : s_.c; }
@@ -94,8 +99,7 @@ class TapProducts {
       x_rows.clear();
       out_rows.clear();
       for (std::int64_t line = first; line < last; ++line) {
-        const std::int64_t y = line % height();
-        const std::int64_t met = !forward_ ? rows.output(y) : rows.contains(y) ? rows.input(y) : -1;
+        const std::int64_t met = source_row(rows, line % height());
         if (met < 0) continue;
         add_pairs(tap % s_.kw, line / height() * source_height() + met, line, x_rows, out_rows);
       }
@@ -114,6 +118,12 @@ class TapProducts {
   std::int64_t source_height() const { return forward_ ? s_.h : s_.oh; }
   std::int64_t source_width() const { return forward_ ? s_.w : s_.ow; }
 
+  /// What row y of the result meets, or -1.
+  std::int64_t source_row(const TapMeeting& rows, std::int64_t y) const {
+    if (!forward_) return rows.output(y);
+    return rows.contains(y) ? rows.input(y) : -1;
+  }
+
   /// The pixels of two lines that meet through a column of taps.
   void add_pairs(std::int64_t tap, std::int64_t source_line, std::int64_t line,
                  std::vector<std::int64_t>& x_rows, std::vector<std::int64_t>& out_rows) const {
@@ -129,14 +139,9 @@ class TapProducts {
   const ConvShape& s_;
   bool forward_;
   const float* source_;
-  const PackedTaps& weights_;
+  PackedTaps weights_;
   float* result_;
 };
-
-/// The weights as they lie, or a copy, if that is in neither layout.
-Tensor dense(const Tensor& weight) {
-  return weight.is_contiguous(kChannelsLast) ? weight : weight.contiguous();
-}
 
 /// Every pixel of `count` begins as the bias, or 0.
 void begin(const float* bias, std::int64_t count, std::int64_t channels, float* pixels) {
@@ -149,7 +154,7 @@ void run(const KernelArgs& args) {
   if (run_if_empty(args, s)) return;
   const bool forward = conv_kind(args) == ConvKind::forward;
   const Tensor source = args.in(0).detach().contiguous(kChannelsLast);
-  const Tensor weight = dense(args.in(1).detach());
+  const Tensor weight = with_taps(args.in(1).detach());
   const Tensor bias = args.has(2) ? args.in(2).detach().contiguous() : Tensor();
   const bool direct = args.out().is_contiguous(kChannelsLast);
   const Tensor out =
@@ -158,14 +163,13 @@ void run(const KernelArgs& args) {
 
   Taps<const float> taps = taps_of<const float>(weight);
   if (!forward) std::swap(taps.channel_stride, taps.output_stride);
-  const std::int64_t inputs = forward ? s.c : s.oc, outputs = forward ? s.oc : s.c;
-  const PackedTaps packed(taps, s.kh * s.kw, inputs, outputs);
   float* const result = out.impl()->typed<float>();
-  const TapProducts products(s, forward, source.impl()->typed<float>(), packed, result);
+  const TapProducts products(s, forward, source.impl()->typed<float>(), taps, result);
   const float* start = bias.defined() ? bias.impl()->typed<float>() : nullptr;
 
   const std::int64_t lines = products.lines(), width = products.width();
-  const std::int64_t fitting = kSliceElements / ((inputs + outputs) * width);
+  const std::int64_t outputs = products.outputs();
+  const std::int64_t fitting = kSliceElements / ((products.inputs() + outputs) * width);
   const std::int64_t per_slice =
       std::clamp<std::int64_t>(fitting, 1, divide_up(lines, kFewestSlices));
   base::parallel_for(divide_up(lines, per_slice), [&](std::int64_t slice) {

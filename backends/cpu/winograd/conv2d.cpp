@@ -131,8 +131,7 @@ Refusal refuse_stride_2(const KernelArgs& args) { return refuse(args, kLimits[1]
 /// Correlates in(0) with the weights in(1).
 void run_correlation(const KernelArgs& args, const Correlation& shape, Blocks blocks) {
   const Tensor images = args.in(0).contiguous(kChannelsLast);
-  const bool dense = args.in(1).is_contiguous() || args.in(1).is_contiguous(kChannelsLast);
-  const Tensor weight = dense ? args.in(1) : args.in(1).contiguous();
+  const Tensor weight = with_taps(args.in(1));
   Taps<const float> taps = taps_of<const float>(weight);
   if (shape.transposed) std::swap(taps.channel_stride, taps.output_stride);
   const Tensor bias = args.has(2) ? args.in(2).contiguous() : Tensor();

@@ -164,7 +164,7 @@ struct BlockSize {
 /// The epilogue is that of a convolution; the gradient of its input has none. No bit depends on the
 /// size of the blocks.
 void correlate(const Correlation& shape, const float* images, const Taps<const float>& taps,
-               const Epilogue& epilogue, float* result, const BlockSize& block);
+               const Epilogue& epilogue, float* result, const BlockSize& size);
 
 /// The gradient of the weights of correlate() that is not transposed, written densely in the order
 /// of `taps`, whose channels or taps are consecutive.
