@@ -31,6 +31,7 @@ const Problem kProblems[] = {
     {5, 24, 24, 9, 3, 2, 24},             // depthwise
     {40, 48, 64, 2, 3},                   // as a dense matrix
     {20, 128, 136, 3, 5},                 // tap by tap
+    {2, 64, 200, 4, 5},                   // in parts of outputs
     {5, 3, 8, 12, 3, 1, 1, kContiguous},  // no epilogue
     {5, 32, 32, 12, 3, 1, 1, kContiguous},
 };

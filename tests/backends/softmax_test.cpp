@@ -34,7 +34,7 @@ void expect_bits_of_few_rows(const Tensor& x, Tensor (*op)(const Tensor&, std::i
 }
 
 TEST(Softmax, OfManyRowsHasTheBitsOfFew) {
-  for (const std::int64_t n : {256, 300, 1000, 1001, 4096, 8000}) {
+  for (const std::int64_t n : {256, 300, 1000, 1001, 1024, 1025, 2500, 4096, 8000}) {
     const Tensor x = many_rows(n, kFloat32);
     expect_bits_of_few_rows(x, softmax);
     expect_bits_of_few_rows(x, log_softmax);
@@ -55,6 +55,26 @@ TEST(Softmax, NotANumberFillsItsRowAlone) {
       }
       select(select(x, 0, row), 0, column).fill_(1);
     }
+  }
+}
+
+TEST(Softmax, OfLongRowsAgreesWithDouble) {
+  manual_seed(3);
+  for (const std::int64_t n : {1030, 3000, 66000, 200000}) {
+    // Parts differ much in their largest elements; one has none.
+    const Tensor rising = arange(n).to(kFloat32) * (20.0 / static_cast<double>(n));
+    const Tensor x = randn({2, n}) * 3 + rising;
+    slice(x, 1, 0, 1024).fill_(-std::numeric_limits<float>::infinity());
+    const Tensor y = softmax(x, 1), z = log_softmax(x, 1);
+    const Tensor exact = softmax(x.to(kFloat64), 1);
+    // Differences of x from the largest element, up to 40, are rounded.
+    EXPECT_LT(((y.to(kFloat64) - exact).abs() / (exact + 1e-30)).amax().item<double>(), 4e-6) << n;
+    EXPECT_NEAR(y.to(kFloat64).sum().item<double>(), 2, 1e-5) << n;
+    EXPECT_EQ(slice(y, 1, 0, 1024).amax().item<float>(), 0) << n;
+    const Tensor logs = slice(z, 1, 1024, n),
+                 exact_logs = log_softmax(slice(x, 1, 1024, n).to(kFloat64), 1);
+    EXPECT_LT((logs.to(kFloat64) - exact_logs).abs().amax().item<double>(), 1e-5) << n;
+    EXPECT_TRUE(slice(z, 1, 0, 1024).amax().item<float>() < -1e38f) << n;
   }
 }
 

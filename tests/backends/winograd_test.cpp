@@ -331,6 +331,18 @@ TEST(Winograd, LeavesOtherProblemsToOthers) {
   }
 }
 
+// A single block of tiles: outputs are shared out.
+TEST(Winograd, OfFewTilesAgreesWithTheReference) {
+  Source source(18);
+  for (const Problem& p : {Problem{1, 64, 256, 16, 16}, Problem{2, 300, 40, 8, 8},
+                           Problem{8, 40, 130, 4, 4}, Problem{1, 96, 600, 9, 13}}) {
+    const Operands operands(source, p, kChannelsLast);
+    const std::vector<bool> uses = uses_winograd(p, operands);
+    EXPECT_TRUE(uses[0] && uses[1]) << p.str();
+    expect_like_reference([&] { return operands.all_three(p); }, kTolerance, p.str());
+  }
+}
+
 TEST(Winograd, LeavesStridesDilationsGroupsAndOtherTypesToOthers) {
   Source source(17);
   const SwitchGuard restore;

@@ -1,5 +1,7 @@
 #include "backends/cpu/kernels/gemm.h"
 
+#include <utility>
+
 #include "backends/cpu/kernels/simd.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -27,15 +29,63 @@ void pack(const T* a, std::int64_t row_stride, std::int64_t column_stride, std::
   }
 }
 
+/// Exchanges the lanes of two rows that differ in bit D of their numbers: those of `low` with it
+/// for those of `high` without.
+template <class X, int D, std::size_t... I>
+[[gnu::always_inline]] inline void exchange(typename X::Raw& low, typename X::Raw& high,
+                                            std::index_sequence<I...>) {
+  constexpr int kWidth = X::kWidth;
+  const typename X::Raw first = low;
+  low = __builtin_shufflevector(first, high, ((I & D) == 0 ? I : I - D + kWidth)...);
+  high = __builtin_shufflevector(first, high, ((I & D) == 0 ? I + D : I + kWidth)...);
+}
+
+/// A square of vectors: bit after bit changes places between the numbers of rows and of lanes.
+template <class X, int D = 1>
+[[gnu::always_inline]] inline void transpose_square(typename X::Raw (&rows)[X::kWidth]) {
+  if constexpr (D < X::kWidth) {
+#pragma GCC unroll 16
+    for (int i = 0; i < X::kWidth; ++i) {
+      if ((i & D) == 0) {
+        exchange<X, D>(rows[i], rows[i + D], std::make_index_sequence<X::kWidth>());
+      }
+    }
+    transpose_square<X, 2 * D>(rows);
+  }
+}
+
+/// Up to a square of elements: `n` rows of `k`.
+template <class T>
+[[gnu::always_inline]] inline void transpose_block(const T* from, std::int64_t stride, int n, int k,
+                                                   T* to, std::int64_t to_stride) {
+  using X = Vec<T>;
+  constexpr int kWidth = X::kWidth;
+  if (4 * k <= kWidth) {
+    for (int j = 0; j < k; ++j) {
+      for (int i = 0; i < n; ++i) to[j * to_stride + i] = from[i * stride + j];
+    }
+    return;
+  }
+  typename X::Raw square[kWidth];
+#pragma GCC unroll 16
+  for (int i = 0; i < kWidth; ++i, from += stride) {
+    square[i] = i >= n ? X::zero() : k == kWidth ? X::load(from) : X::load(from, k);
+  }
+  transpose_square<X>(square);
+#pragma GCC unroll 16
+  for (int j = 0; j < kWidth; ++j, to += to_stride) {
+    if (j < k) n == kWidth ? X::store(to, square[j]) : X::store(to, square[j], n);
+  }
+}
+
 template <class T>
 void transpose(const T* rows, std::int64_t stride, std::int64_t n, std::int64_t k, T* transposed) {
-  constexpr int kBlock = 16;  // columns of the result written together: a cache line of float
-  for (std::int64_t first = 0; first < n; first += kBlock) {
-    const int width = static_cast<int>(n - first < kBlock ? n - first : kBlock);
-    const T* from = rows + first * stride;
-    T* to = transposed + first;
-    for (std::int64_t j = 0; j < k; ++j) {
-      for (int i = 0; i < width; ++i) to[j * n + i] = from[i * stride + j];
+  constexpr int kWidth = Vec<T>::kWidth;
+  for (std::int64_t i = 0; i < n; i += kWidth) {
+    const int height = n - i < kWidth ? static_cast<int>(n - i) : kWidth;
+    for (std::int64_t j = 0; j < k; j += kWidth) {
+      const int width = k - j < kWidth ? static_cast<int>(k - j) : kWidth;
+      transpose_block(rows + i * stride + j, stride, height, width, transposed + j * n + i, n);
     }
   }
 }

@@ -17,6 +17,13 @@ constexpr int kLine = 16;  ///< elements of a cache line
 /// are 12 to spare.
 constexpr int tile_rows(int vectors) { return kTile / vectors < 12 ? kTile / vectors : 12; }
 
+/// Whether four rows at a time fill the multipliers better than six for what is left: one and two
+/// do not.
+template <int Rows>
+constexpr bool better_by_fours(std::int64_t left) {
+  return Rows == 6 && (left == 8 || left == 9);
+}
+
 std::int64_t vectors_of(std::int64_t n) { return (n + kWidth - 1) / kWidth; }
 std::int64_t padded(std::int64_t n) { return vectors_of(n) * kWidth; }
 
@@ -132,34 +139,68 @@ void multiply(const RowProduct& p) {
   }
 }
 
-/// R rows of a scattered product in the V vectors of a panel from column `first`, of which the last
-/// has `last` lanes in the result.
+/// What the sums of a row of V vectors start from.
+template <int V>
+[[gnu::always_inline]] inline void start_row(const TapsProduct& p, const float* out, int last,
+                                             Raw (&sums)[V]) {
+  const float* from = p.accumulate ? out : p.bias ? p.bias + p.first_output : nullptr;
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v) {
+    const bool part = v == V - 1 && last < kWidth;
+    sums[v] = !from  ? X::zero()
+              : part ? X::load(from + v * kWidth, last)
+                     : X::load(from + v * kWidth);
+  }
+}
+
+/// Asks for a line of each of R rows from `row` on: of what the foremost tap reads, which none has
+/// read before, and of the result. To the processor these look like streams of their own, too short
+/// to be foreseen.
+template <int R>
+[[gnu::always_inline]] inline void ask_for_rows(const TapsProduct& p, std::size_t row,
+                                                std::int64_t line) {
+  const std::int64_t element = line * kLine;
+  if (row + R > p.x_rows.size()) return;
+  if (element < p.inputs) {
+    const std::int64_t first = p.taps.front().offset, last = p.taps.back().offset;
+    const float* x = p.x + (first > last ? first : last) + p.first_input + element;
+    for (int r = 0; r < R; ++r) __builtin_prefetch(x + p.x_rows[row + r]);
+  }
+  if (element < p.outputs - p.first_output) {
+    const float* out = p.out + p.first_output + element;
+    for (int r = 0; r < R; ++r) __builtin_prefetch(out + p.out_rows[row + r], 1);
+  }
+}
+
+/// R rows, in the V vectors of a panel, of which the last has `last` lanes in the result.
 template <int R, int V>
-void scattered_tile(const ScatteredProduct& p, std::size_t row, const float* panel,
-                    std::int64_t first, int last) {
-  const std::int64_t inputs = p.inputs;
+void taps_tile(const TapsProduct& p, std::size_t row, int last) {
   const float* x[R];
   float* out[R];
   Raw sums[R][V];
 #pragma GCC unroll 12
   for (int r = 0; r < R; ++r) {
-    x[r] = p.x + p.x_rows[row + r];
-    out[r] = p.out + p.out_rows[row + r] + first;
-#pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) {
-      const bool part = v == V - 1 && last < kWidth;
-      sums[r][v] = part ? X::load(out[r] + v * kWidth, last) : X::load(out[r] + v * kWidth);
-    }
+    x[r] = p.x + p.x_rows[row + r] + p.first_input;
+    out[r] = p.out + p.out_rows[row + r] + p.first_output;
+    start_row<V>(p, out[r], last, sums[r]);
   }
-  for (std::int64_t k = 0; k < inputs; ++k, panel += V * kWidth) {
-    Raw weights[V];
+  const std::int64_t inputs = p.inputs;
+  const std::int64_t first = p.all_inputs * p.first_output + p.first_input * V * kWidth;
+  std::int64_t line = 0;
+  for (const PackedTap& tap : p.taps) {
+    ask_for_rows<R>(p, row + R, line++);
+    const float* panel = tap.weights + first;
+    const std::int64_t end = tap.offset + inputs;
+    for (std::int64_t k = tap.offset; k < end; ++k, panel += V * kWidth) {
+      Raw weights[V];
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) weights[v] = X::load(panel + v * kWidth);
+      for (int v = 0; v < V; ++v) weights[v] = X::load(panel + v * kWidth);
 #pragma GCC unroll 12
-    for (int r = 0; r < R; ++r) {
-      const Raw value = X::all(x[r][k]);
+      for (int r = 0; r < R; ++r) {
+        const Raw value = X::all(x[r][k]);
 #pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) sums[r][v] = X::fma(value, weights[v], sums[r][v]);
+        for (int v = 0; v < V; ++v) sums[r][v] = X::fma(value, weights[v], sums[r][v]);
+      }
     }
   }
 #pragma GCC unroll 12
@@ -174,60 +215,83 @@ void scattered_tile(const ScatteredProduct& p, std::size_t row, const float* pan
 }
 
 template <int V>
-void scattered_panel(const ScatteredProduct& p, const float* panel, std::int64_t first) {
+void taps_panel(const TapsProduct& p) {
   constexpr int kRows = tile_rows(V);
-  const std::int64_t left = p.outputs - first - (V - 1) * kWidth;
+  const std::int64_t left = p.outputs - p.first_output - (V - 1) * kWidth;
   const int last = left < kWidth ? static_cast<int>(left) : kWidth;
+  const std::size_t rows = p.x_rows.size();
   std::size_t row = 0;
-  for (; row + kRows <= p.x_rows.size(); row += kRows) {
-    scattered_tile<kRows, V>(p, row, panel, first, last);
+  for (; row + kRows <= rows && !better_by_fours<kRows>(rows - row); row += kRows) {
+    taps_tile<kRows, V>(p, row, last);
   }
-  for (; row < p.x_rows.size(); ++row) scattered_tile<1, V>(p, row, panel, first, last);
+  if constexpr (kRows > 4) {
+    for (; row + 4 <= rows; row += 4) taps_tile<4, V>(p, row, last);
+    for (; row + 2 <= rows; row += 2) taps_tile<2, V>(p, row, last);
+  }
+  for (; row < rows; ++row) taps_tile<1, V>(p, row, last);
 }
 
-void add(const ScatteredProduct& p) {
-  const float* panel = p.packed_weights;
-  for (std::int64_t first = 0; first < p.outputs;) {
-    const int vectors = panel_vectors(vectors_of(p.outputs - first));
-    with_vectors(vectors, [&]<int V>() { scattered_panel<V>(p, panel, first); });
-    panel += p.inputs * vectors * kWidth;
-    first += vectors * kWidth;
-  }
+void multiply_taps(const TapsProduct& p) {
+  const int vectors = panel_vectors(vectors_of(p.outputs - p.first_output));
+  with_vectors(vectors, [&]<int V>() { taps_panel<V>(p); });
 }
 
-/// Asks for what will be read next, a share of it with every row of every tile.
+/// Rows of a correlation between which lines ahead are asked for.
+constexpr std::int64_t kRowsBetween = 8;
+
+/// Asks for rows ahead, line by line.
 class Ahead {
  public:
-  explicit Ahead(const RowCorrelation& p)
-      : a_(p.next_a.data()),
-        b_(p.next_b.data()),
-        a_share_(share(p, p.next_a)),
-        b_share_(share(p, p.next_b)) {}
+  /// All in so many calls of ask().
+  Ahead(const RowsAhead& rows, std::int64_t calls)
+      : row_(rows.first), step_(rows.step), rows_(rows.rows), lines_(lines_of(rows)) {
+    at_once_ = (rows_ * lines_ + calls - 1) / calls;
+  }
 
-  void fetch() {
-    __builtin_prefetch(a_);
-    __builtin_prefetch(b_);
-    a_ += a_share_;
-    b_ += b_share_;
+  [[gnu::always_inline]] void ask() {
+    for (std::int64_t wanted = at_once_; wanted > 0 && rows_ > 0; --wanted) {
+      __builtin_prefetch(row_ + line_ * kLine);
+      if (++line_ < lines_) continue;
+      line_ = 0;
+      row_ += step_;
+      --rows_;
+    }
   }
 
  private:
-  static std::int64_t share(const RowCorrelation& p, std::span<const float> next) {
-    if (next.empty()) return 0;
-    const std::int64_t tiles = (p.m * vectors_of(p.n) + kTile - 1) / kTile;
-    return static_cast<std::int64_t>(next.size()) /
-               (tiles * p.rows * static_cast<std::int64_t>(p.a_runs.size())) +
-           1;
+  /// Those that the first row lies in.
+  static std::int64_t lines_of(const RowsAhead& rows) {
+    const auto before = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(rows.first) /
+                                                  sizeof(float) % kLine);
+    return (before + rows.elements + kLine - 1) / kLine;
   }
 
-  const float* a_;
-  const float* b_;
-  std::int64_t a_share_, b_share_;  ///< elements
+  const float* row_;
+  std::int64_t step_, rows_, lines_, at_once_, line_ = 0;
+};
+
+/// What a correlation asks for.
+struct BothAhead {
+  Ahead a, b;
+
+  explicit BothAhead(const RowCorrelation& p) : BothAhead(p, calls(p)) {}
+  [[gnu::always_inline]] void ask() {
+    a.ask();
+    b.ask();
+  }
+
+ private:
+  BothAhead(const RowCorrelation& p, std::int64_t calls) : a(p.next_a, calls), b(p.next_b, calls) {}
+  static std::int64_t calls(const RowCorrelation& p) {
+    const std::int64_t tiles = (p.m * vectors_of(p.n) + kTile - 1) / kTile;
+    return tiles * static_cast<std::int64_t>(p.a_runs.size()) *
+           ((p.rows + kRowsBetween - 1) / kRowsBetween);
+  }
 };
 
 /// R columns of a from column i, V vectors of columns of b from column j.
 template <int R, int V>
-void correlation_tile(const RowCorrelation& p, Ahead& ahead, std::int64_t i, std::int64_t j,
+void correlation_tile(const RowCorrelation& p, BothAhead& ahead, std::int64_t i, std::int64_t j,
                       float* sums, std::int64_t stride, int last) {
   const std::int64_t a_step = p.a_step, b_step = p.b_step;
   Raw total[R][V];
@@ -239,19 +303,22 @@ void correlation_tile(const RowCorrelation& p, Ahead& ahead, std::int64_t i, std
   for (std::size_t run = 0; run < p.a_runs.size(); ++run) {
     const float* a = p.a + p.a_runs[run] + i;
     const float* b = p.b + p.b_runs[run] + j;
-    for (std::int64_t row = 0; row < p.rows; ++row, a += a_step, b += b_step) {
-      ahead.fetch();
-      Raw values[V];
+    for (std::int64_t left = p.rows; left > 0; left -= kRowsBetween) {
+      ahead.ask();
+      const std::int64_t rows = left < kRowsBetween ? left : kRowsBetween;
+      for (std::int64_t row = 0; row < rows; ++row, a += a_step, b += b_step) {
+        Raw values[V];
 #pragma GCC unroll 4
-      for (int v = 0; v < V; ++v) {
-        const bool part = v == V - 1 && last < kWidth;
-        values[v] = part ? X::load(b + v * kWidth, last) : X::load(b + v * kWidth);
-      }
+        for (int v = 0; v < V; ++v) {
+          const bool part = v == V - 1 && last < kWidth;
+          values[v] = part ? X::load(b + v * kWidth, last) : X::load(b + v * kWidth);
+        }
 #pragma GCC unroll 12
-      for (int r = 0; r < R; ++r) {
-        const Raw factor = X::all(a[r]);
+        for (int r = 0; r < R; ++r) {
+          const Raw factor = X::all(a[r]);
 #pragma GCC unroll 4
-        for (int v = 0; v < V; ++v) total[r][v] = X::fma(factor, values[v], total[r][v]);
+          for (int v = 0; v < V; ++v) total[r][v] = X::fma(factor, values[v], total[r][v]);
+        }
       }
     }
   }
@@ -263,13 +330,13 @@ void correlation_tile(const RowCorrelation& p, Ahead& ahead, std::int64_t i, std
 }
 
 template <int V>
-void correlation_panel(const RowCorrelation& p, Ahead& ahead, std::int64_t j) {
+void correlation_panel(const RowCorrelation& p, BothAhead& ahead, std::int64_t j) {
   constexpr int kRows = tile_rows(V);
-  const std::int64_t stride = padded(p.n), left = p.n - j - (V - 1) * kWidth;
+  const std::int64_t stride = p.sums_step, left = p.n - j - (V - 1) * kWidth;
   const int last = left < kWidth ? static_cast<int>(left) : kWidth;
   float* sums = p.sums + j;
   std::int64_t i = 0;
-  for (; i + kRows <= p.m; i += kRows) {
+  for (; i + kRows <= p.m && !better_by_fours<kRows>(p.m - i); i += kRows) {
     correlation_tile<kRows, V>(p, ahead, i, j, sums + i * stride, stride, last);
   }
   for (; i + 4 <= p.m; i += 4) {
@@ -281,7 +348,7 @@ void correlation_panel(const RowCorrelation& p, Ahead& ahead, std::int64_t j) {
 }
 
 void correlate(const RowCorrelation& p) {
-  Ahead ahead(p);
+  BothAhead ahead(p);
   for (std::int64_t j = 0; j < p.n;) {
     const int vectors = panel_vectors(vectors_of(p.n - j));
     with_vectors(vectors, [&]<int V>() { correlation_panel<V>(p, ahead, j); });
@@ -291,7 +358,7 @@ void correlate(const RowCorrelation& p) {
 
 }  // namespace
 
-extern const PointwiseKernels pointwise_kernels = {padded,   pack_weights, panel_columns,
-                                                   multiply, add,          correlate};
+extern const PointwiseKernels pointwise_kernels = {padded,   pack_weights,  panel_columns,
+                                                   multiply, multiply_taps, correlate};
 
 }  // namespace facula::cpu::FACULA_ISA

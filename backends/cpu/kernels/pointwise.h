@@ -1,4 +1,5 @@
-// Products of rows of channels with small matrices: the arithmetic of 1x1 convolutions.
+// Products of rows of channels with small matrices: the arithmetic of 1x1 convolutions, and of
+// others tap by tap.
 #pragma once
 
 #include <span>
@@ -19,14 +20,31 @@ struct RowProduct {
   bool stream;
 };
 
-/// out[out_rows[i]][j] += sum over k of x[x_rows[i]][k] * weights[k][j], k ascending with a single
-/// partial sum for each of these sums. No row of `out` comes twice.
-struct ScatteredProduct {
-  std::int64_t inputs, outputs;
+/// A tap of a convolution: a matrix, and where the rows lie that it multiplies.
+struct PackedTap {
+  const float* weights;  ///< of all inputs and outputs, as from pack_weights()
+  std::int64_t offset;   ///< elements from x_rows
+};
+
+/// A panel of columns j from first_output on, of rows that go through the same taps:
+/// out[out_rows[i]][j] = start + sum over taps and k of x[x_rows[i] + tap.offset + k] *
+/// tap.weights[k][j], for some inputs k; tap after tap, k ascending, with a single partial sum. No
+/// row of `out` comes twice.
+struct TapsProduct {
+  std::int64_t all_inputs, first_input, inputs;
+  std::int64_t outputs, first_output;
   const float* x;
-  const float* packed_weights;  ///< as from pack_weights()
+  std::span<const PackedTap> taps;
+  const float* bias;  ///< `outputs` values, or null
+  bool accumulate;    ///< start is what is in `out`, else the bias or 0
   float* out;
   std::span<const std::int64_t> x_rows, out_rows;  ///< elements from x and from out
+};
+
+/// Rows that will be read soon: some elements of each.
+struct RowsAhead {
+  const float* first = nullptr;
+  std::int64_t step = 0, rows = 0, elements = 0;
 };
 
 /// sums[i][j] += sum over rows of a[row][i] * b[row][j], one row after the other. Rows come in runs
@@ -36,12 +54,13 @@ struct RowCorrelation {
   std::int64_t m, n;
   const float* a;
   const float* b;
-  std::int64_t a_step, b_step;            ///< elements from row to row
-  std::int64_t rows;                      ///< of each run
-  std::span<const std::int64_t> a_runs;   ///< the first row of each run: elements from a
-  std::span<const std::int64_t> b_runs;   ///< and from b
-  float* sums;                            ///< m rows of padded(n) elements
-  std::span<const float> next_a, next_b;  ///< what will be read next is asked for meanwhile
+  std::int64_t a_step, b_step;           ///< elements from row to row
+  std::int64_t rows;                     ///< of each run
+  std::span<const std::int64_t> a_runs;  ///< the first row of each run: elements from a
+  std::span<const std::int64_t> b_runs;  ///< and from b
+  float* sums;                           ///< m rows of padded(n) elements
+  std::int64_t sums_step;                ///< elements from row to row
+  RowsAhead next_a, next_b;              ///< are asked for meanwhile
 };
 
 struct PointwiseKernels {
@@ -55,7 +74,7 @@ struct PointwiseKernels {
   /// panels follow each other, and each has a row of so many columns for every input.
   std::int64_t (*panel_columns)(std::int64_t left);
   void (*multiply)(const RowProduct& product);
-  void (*add)(const ScatteredProduct& product);
+  void (*multiply_taps)(const TapsProduct& product);
   void (*correlate)(const RowCorrelation& correlation);
 };
 

@@ -283,13 +283,18 @@ void output(const Transformed& from, const Epilogue& epilogue, const Part& part,
 
 // --- Products ------------------------------------------------------------------------------------
 
-constexpr int kVectors = 2;
+/// Vectors of a panel of columns, which dense rows are multiplied by together. The more, the fewer
+/// loads; of 16 registers too few would be left for rows.
+constexpr int kVectors = kVectorRegisters == 32 ? 4 : 2;
 constexpr int kPanel = kVectors * kWidth;
-/// Rows of a tile of accumulators, which fills three quarters of the registers.
-constexpr int kRows = kVectorRegisters * 3 / 4 / kVectors;
+/// A tile of accumulators fills three quarters of the registers.
+constexpr int kTileVectors = kVectorRegisters * 3 / 4;
+/// Its rows, if it is so many vectors wide.
+template <int V>
+constexpr int kRows = kTileVectors / (V < 2 ? 2 : V);
 
 /// How far ahead weights are fetched, which follow each other in memory in the order of their use.
-constexpr int kPrefetchDistance = 32 * kPanel;
+constexpr int kPrefetchDistance = 64 * kWidth;
 
 /// R rows and V vectors of columns of one product. Either the rows of a are dense or its columns.
 template <int R, int V, bool DenseRows>
@@ -298,14 +303,14 @@ template <int R, int V, bool DenseRows>
   Raw sums[R][V];
 #pragma GCC unroll 12
   for (int r = 0; r < R; ++r) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < V; ++v) sums[r][v] = X::zero();
   }
   const std::int64_t row_stride = DenseRows ? p.a_row_stride : 1;
   const std::int64_t depth_stride = DenseRows ? 1 : p.a_depth_stride;
   for (std::int64_t k = 0; k < p.depth; ++k, a += depth_stride, b += p.b_depth_stride) {
     Raw right[V];
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
       right[v] = X::load(b + v * kWidth);
       if constexpr (DenseRows) __builtin_prefetch(b + v * kWidth + kPrefetchDistance);
@@ -313,7 +318,7 @@ template <int R, int V, bool DenseRows>
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
       const Raw left = X::all(a[r * row_stride]);
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int v = 0; v < V; ++v) sums[r][v] = X::fma(left, right[v], sums[r][v]);
     }
   }
@@ -323,13 +328,13 @@ template <int R, int V, bool DenseRows>
     const float* from = c;
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r, from += c_stride) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
       for (int v = 0; v < V; ++v) sums[r][v] = X::load(from + v * kWidth) + sums[r][v];
     }
   }
 #pragma GCC unroll 12
   for (int r = 0; r < R; ++r, c += c_stride) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
     for (int v = 0; v < V; ++v) X::store(c + v * kWidth, sums[r][v]);
   }
 }
@@ -348,7 +353,8 @@ class Ahead {
   explicit Ahead(const Products& p) : piece_(p.ahead), end_(p.ahead + p.pieces_ahead) {
     const std::int64_t panels = (p.columns + kPanel - 1) / kPanel;
     const std::int64_t positions = std::popcount(p.matrices) * p.sharing;
-    const std::int64_t tiles = positions * panels * ((p.rows + kRows - 1) / kRows);
+    const std::int64_t tiles =
+        positions * panels * ((p.rows + kRows<kVectors> - 1) / kRows<kVectors>);
     at_once_ = (p.lines_ahead + tiles - 1) / tiles;
   }
 
@@ -370,17 +376,31 @@ class Ahead {
 
 /// All rows of V vectors of columns.
 template <int V, bool DenseRows>
-void product_panel(const Products& p, const float* a, const float* b, float* c, Ahead& ahead) {
+void product_columns(const Products& p, const float* a, const float* b, float* c, Ahead& ahead) {
   std::int64_t i = 0;
-  for (; i + kRows <= p.rows; i += kRows) {
+  for (; i + kRows<V> <= p.rows; i += kRows<V>) {
     ahead.ask();
-    product_tile<kRows, V, DenseRows>(p, a + i * p.a_row_stride, b, c + i * p.c_row_stride);
+    product_tile<kRows<V>, V, DenseRows>(p, a + i * p.a_row_stride, b, c + i * p.c_row_stride);
   }
   if (i < p.rows) {
     ahead.ask();
-    last_rows<kRows - 1, V, DenseRows>(p, static_cast<int>(p.rows - i), a + i * p.a_row_stride, b,
-                                       c + i * p.c_row_stride);
+    last_rows<kRows<V> - 1, V, DenseRows>(p, static_cast<int>(p.rows - i), a + i * p.a_row_stride,
+                                          b, c + i * p.c_row_stride);
   }
+}
+
+/// All rows of some columns, at most a panel.
+template <bool DenseRows>
+void product_panel(const Products& p, std::int64_t columns, const float* a, const float* b,
+                   float* c, Ahead& ahead) {
+  // Columns of a would read b, for which nobody asks ahead then, twice as often.
+  if (DenseRows && columns > (kVectors - 1) * kWidth) {
+    return product_columns<kVectors, DenseRows>(p, a, b, c, ahead);
+  }
+  for (; columns > kWidth; columns -= 2 * kWidth, b += 2 * kWidth, c += 2 * kWidth) {
+    product_columns<2, DenseRows>(p, a, b, c, ahead);
+  }
+  if (columns > 0) product_columns<1, DenseRows>(p, a, b, c, ahead);
 }
 
 template <bool DenseRows>
@@ -393,8 +413,8 @@ void products_of(const Products& p) {
       for (int position = first; position < first + p.sharing; ++position) {
         const float* a = p.a + position * p.a_position_stride;
         float* c = p.c + position * p.c_position_stride + j;
-        p.columns - j > kWidth ? product_panel<kVectors, DenseRows>(p, a, b, c, ahead)
-                               : product_panel<1, DenseRows>(p, a, b, c, ahead);
+        const std::int64_t columns = p.columns - j < kPanel ? p.columns - j : kPanel;
+        product_panel<DenseRows>(p, columns, a, b, c, ahead);
       }
     }
   }

@@ -148,8 +148,7 @@ Tensor correlate(const Tensor& a, const Tensor& b, std::int64_t pixels) {
   const std::int64_t by_memory = std::max<std::int64_t>(2, kPartElements / size);
   const std::int64_t by_work = std::min(pixels / kPartPixels, pixels * m * n / kPartWork);
   const std::int64_t wanted = std::clamp<std::int64_t>(std::min(by_memory, by_work), 1, kMostParts);
-  const std::int64_t per_part = (pixels + wanted - 1) / wanted;
-  const std::int64_t parts = (pixels + per_part - 1) / per_part;
+  const std::int64_t per_part = divide_up(pixels, wanted), parts = divide_up(pixels, per_part);
   Tensor result = new_tensor({parts, m, size / m}, kFloat32, kCPU);
   float* sums = result.impl()->typed<float>();
   const float* rows_a = a.impl()->typed<float>();
@@ -163,19 +162,19 @@ Tensor correlate(const Tensor& a, const Tensor& b, std::int64_t pixels) {
       const std::int64_t rows = std::min(per_chunk, end - first),
                          next = std::min(per_chunk, end - first - rows);
       const std::int64_t start[] = {0};
-      kernels().correlate(
-          {.m = m,
-           .n = n,
-           .a = rows_a + first * m,
-           .b = rows_b + first * n,
-           .a_step = m,
-           .b_step = n,
-           .rows = rows,
-           .a_runs = start,
-           .b_runs = start,
-           .sums = own,
-           .next_a = {rows_a + (first + rows) * m, static_cast<std::size_t>(next * m)},
-           .next_b = {rows_b + (first + rows) * n, static_cast<std::size_t>(next * n)}});
+      kernels().correlate({.m = m,
+                           .n = n,
+                           .a = rows_a + first * m,
+                           .b = rows_b + first * n,
+                           .a_step = m,
+                           .b_step = n,
+                           .rows = rows,
+                           .a_runs = start,
+                           .b_runs = start,
+                           .sums = own,
+           .sums_step = size / m,
+                           .next_a = {rows_a + (first + rows) * m, m, next, m},
+                           .next_b = {rows_b + (first + rows) * n, n, next, n}});
     }
   });
   sum_parts(sums, parts, size);
@@ -196,12 +195,15 @@ void run_weight_gradient(const KernelArgs& args, const ConvShape& s) {
   const Tensor sums = swapped ? correlate(x, gradient, pixels) : correlate(gradient, x, pixels);
   const std::int64_t row = kernels().padded(swapped ? s.oc : s.c);
   const float* from = sums.impl()->typed<float>();
-  for (std::int64_t k = 0; k < s.oc; ++k) {
-    for (std::int64_t c = 0; c < s.c; ++c) {
-      w.data[k * w.output_stride + c * w.input_stride] =
-          swapped ? from[c * row + k] : from[k * row + c];
+  constexpr std::int64_t kOutputs = 16;
+  base::parallel_for(divide_up(s.oc, kOutputs), [&](std::int64_t slice) {
+    for (std::int64_t k = slice * kOutputs; k < std::min((slice + 1) * kOutputs, s.oc); ++k) {
+      for (std::int64_t c = 0; c < s.c; ++c) {
+        w.data[k * w.output_stride + c * w.input_stride] =
+            swapped ? from[c * row + k] : from[k * row + c];
+      }
     }
-  }
+  });
 }
 
 Refusal refuse(const KernelArgs& args) {

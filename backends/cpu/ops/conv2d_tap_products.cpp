@@ -1,9 +1,11 @@
 // Convolutions on channels_last and the gradients of their inputs, tap by tap: a tap pairs pixels
 // of the source with pixels of the result, and adds the product of the source's channels with a
-// matrix of its own. Pairs with padding are left out, which matters for small images.
+// matrix of its own. Pixels that meet the source through the same taps, and not padding, go
+// together: sums of some of them stay in registers while all taps go by.
 #include "backends/cpu/convolution.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -21,15 +23,20 @@
 namespace facula::cpu {
 namespace {
 
-/// Elements of a slice's pixels, of source and result, which stay in the second-level cache while
-/// all weights go by.
-constexpr std::int64_t kSliceElements = 131072;
-/// Slices to share out, at least, where there are so many lines.
-constexpr std::int64_t kFewestSlices = 8;
+/// Weights of a panel of outputs, of all taps, and elements of a slice's pixels, of the inputs that
+/// go with them and of the panel: both stay in the second-level cache.
+constexpr std::int64_t kPanelElements = 131072, kSliceElements = 65536;
+/// Inputs go together in multiples of this.
+constexpr std::int64_t kInputs = 16;
+/// Tasks to share out come in multiples of this, where there is so much to do, and the pixels that
+/// are worth a slice: fewer would read the weights too often.
+constexpr std::int64_t kTasks = 8, kFewestPixels = 64;
 /// Channels whose weights are packed at a time.
 constexpr std::int64_t kPackedChannels = 64;
-/// Below, the library packs weights that make up much of the work faster.
-constexpr std::int64_t kFewestChannels = 128;
+/// Below, the library's blocks of channels fill registers better.
+constexpr std::int64_t kFewestChannels = 48;
+/// With more taps most pixels would go through taps of their own.
+constexpr std::int64_t kMostTaps = 128;
 
 using base::divide_up;
 
@@ -42,18 +49,19 @@ class PackedTaps {
              std::int64_t outputs)
       : inputs_(inputs), tap_size_(inputs * kernels().padded(outputs)), data_(count * tap_size_) {
     const std::int64_t blocks = divide_up(inputs, kPackedChannels);
-    std::vector<std::int64_t> panels;
     for (std::int64_t k = 0; k < outputs; k += kernels().panel_columns(outputs - k)) {
-      panels.push_back(k);
+      panels_.push_back(k);
     }
-    base::parallel_for(std::ssize(panels) * blocks, [&](std::int64_t slice) {
-      const std::int64_t k = panels[static_cast<std::size_t>(slice / blocks)];
+    base::parallel_for(std::ssize(panels_) * blocks, [&](std::int64_t slice) {
+      const std::int64_t k = panels_[static_cast<std::size_t>(slice / blocks)];
       const std::int64_t c = slice % blocks * kPackedChannels;
       pack(taps.from(c, k), count, c, std::min(kPackedChannels, inputs - c), k, outputs - k);
     });
   }
 
   const float* tap(std::int64_t number) const { return data_.data() + number * tap_size_; }
+  /// The outputs that panels begin with.
+  std::span<const std::int64_t> panels() const { return panels_; }
 
  private:
   /// Some channels of the panel that begins at an output, before which so many are left.
@@ -71,7 +79,48 @@ class PackedTaps {
   }
 
   std::int64_t inputs_, tap_size_;
+  std::vector<std::int64_t> panels_;
   Scratch<float> data_;
+};
+
+/// Positions of the result along one dimension that meet the source through the same taps.
+struct Meetings {
+  std::vector<std::int64_t> taps;       ///< ascending
+  std::vector<std::int64_t> distances;  ///< of what they meet from what the first meets
+  std::vector<std::int64_t> positions;
+  std::vector<std::int64_t> met;  ///< by the first tap, for each position; without taps 0
+};
+
+/// Those of all positions, for the convolution or for the gradient of its input.
+std::vector<Meetings> meetings_of_line(const std::vector<TapMeeting>& taps, bool forward,
+                                       std::int64_t positions) {
+  std::vector<Meetings> all;
+  for (std::int64_t position = 0; position < positions; ++position) {
+    std::vector<std::int64_t> own, met;
+    for (std::int64_t tap = 0; tap < std::ssize(taps); ++tap) {
+      const TapMeeting& meeting = taps[static_cast<std::size_t>(tap)];
+      const std::int64_t source = !forward                     ? meeting.output(position)
+                                  : meeting.contains(position) ? meeting.input(position)
+                                                               : -1;
+      if (source < 0) continue;
+      own.push_back(tap);
+      met.push_back(source);
+    }
+    const std::int64_t first = met.empty() ? 0 : met[0];
+    auto same = std::ranges::find(all, own, &Meetings::taps);
+    if (same == all.end()) {
+      for (std::int64_t& source : met) source -= first;
+      same = all.insert(same, {std::move(own), std::move(met), {}, {}});
+    }
+    same->positions.push_back(position);
+    same->met.push_back(first);
+  }
+  return all;
+}
+
+/// Rows of the result, and what their first tap reads: elements of a product.
+struct Rows {
+  std::vector<std::int64_t> x, out;
 };
 
 /// The sums over all taps, from one kind of images to the other.
@@ -79,37 +128,72 @@ class TapProducts {
  public:
   /// `taps` with the result's channels as outputs.
   TapProducts(const ConvShape& shape, bool forward, const float* source,
-              const Taps<const float>& taps, float* result)
+              const Taps<const float>& taps, const float* bias, float* result)
       : s_(shape),
         forward_(forward),
         source_(source),
         weights_(taps, shape.kh * shape.kw, inputs(), outputs()),
-        result_(result) {}
+        bias_(bias),
+        result_(result) {
+    std::vector<TapMeeting> rows, columns;
+    for (std::int64_t i = 0; i < s_.kh; ++i) {
+      rows.emplace_back(i, s_.dilation_h, s_.stride_h, s_.pad_h, s_.h, s_.oh);
+    }
+    for (std::int64_t j = 0; j < s_.kw; ++j) {
+      columns.emplace_back(j, s_.dilation_w, s_.stride_w, s_.pad_w, s_.w, s_.ow);
+    }
+    rows_ = meetings_of_line(rows, forward, height());
+    columns_ = meetings_of_line(columns, forward, width());
+    for (const Meetings& row : rows_) {
+      for (const Meetings& column : columns_) taps_.push_back(taps_of_class(row, column));
+    }
+  }
 
   std::int64_t inputs() const { return forward_ ? s_.c : s_.oc; }
   std::int64_t outputs() const { return forward_ ? s_.oc : s_.c; }
   std::int64_t width() const { return forward_ ? s_.ow : s_.w; }
   std::int64_t lines() const { return s_.n * height(); }
 
-  /// Adds them to the lines [first, last) of the result.
-  void add(std::int64_t first, std::int64_t last) const {
-    std::vector<std::int64_t> x_rows, out_rows;
-    for (std::int64_t tap = 0; tap < s_.kh * s_.kw; ++tap) {
-      const TapMeeting rows(tap / s_.kw, s_.dilation_h, s_.stride_h, s_.pad_h, s_.h, s_.oh);
-      x_rows.clear();
-      out_rows.clear();
-      for (std::int64_t line = first; line < last; ++line) {
-        const std::int64_t met = source_row(rows, line % height());
-        if (met < 0) continue;
-        add_pairs(tap % s_.kw, line / height() * source_height() + met, line, x_rows, out_rows);
+  /// Lines of the result that are computed together: of whole images, if that many, so that as few
+  /// kinds of pixels as possible are left over, and in a number of slices that threads share
+  /// evenly.
+  std::int64_t lines_together() const {
+    const std::int64_t columns = kernels().panel_columns(outputs());
+    const std::int64_t fitting =
+        std::max<std::int64_t>(1, kSliceElements / ((inputs_together() + columns) * width()));
+    const std::int64_t slices = divide_up(divide_up(lines(), fitting), kTasks) * kTasks;
+    const std::int64_t together =
+        std::max(divide_up(lines(), slices), divide_up(kFewestPixels, width()));
+    return together < height() ? together : divide_up(together, height()) * height();
+  }
+  /// Parts of the outputs to share out where there are so many slices.
+  std::int64_t output_parts(std::int64_t slices) const {
+    return std::min(std::ssize(weights_.panels()), divide_up(kTasks, slices));
+  }
+
+  /// Computes a part of the outputs for the lines [first, last) of the result.
+  void compute(std::int64_t first, std::int64_t last, std::int64_t part, std::int64_t parts) const {
+    const std::vector<Rows> classes = rows_of(first, last);
+    const std::int64_t chunk = inputs_together(), count = std::ssize(weights_.panels());
+    const auto begin = static_cast<std::size_t>(count * part / parts),
+               end = static_cast<std::size_t>(count * (part + 1) / parts);
+    for (std::int64_t c = 0; c < inputs(); c += chunk) {
+      for (const std::int64_t k : weights_.panels().subspan(begin, end - begin)) {
+        for (std::size_t i = 0; i < classes.size(); ++i) {
+          kernels().multiply_taps({.all_inputs = inputs(),
+                                   .first_input = c,
+                                   .inputs = std::min(chunk, inputs() - c),
+                                   .outputs = outputs(),
+                                   .first_output = k,
+                                   .x = source_,
+                                   .taps = taps_[i],
+                                   .bias = bias_,
+                                   .accumulate = c > 0,
+                                   .out = result_,
+                                   .x_rows = classes[i].x,
+                                   .out_rows = classes[i].out});
+        }
       }
-      kernels().add({.inputs = inputs(),
-                     .outputs = outputs(),
-                     .x = source_,
-                     .packed_weights = weights_.tap(tap),
-                     .out = result_,
-                     .x_rows = x_rows,
-                     .out_rows = out_rows});
     }
   }
 
@@ -118,36 +202,63 @@ class TapProducts {
   std::int64_t source_height() const { return forward_ ? s_.h : s_.oh; }
   std::int64_t source_width() const { return forward_ ? s_.w : s_.ow; }
 
-  /// What row y of the result meets, or -1.
-  std::int64_t source_row(const TapMeeting& rows, std::int64_t y) const {
-    if (!forward_) return rows.output(y);
-    return rows.contains(y) ? rows.input(y) : -1;
+  std::vector<PackedTap> taps_of_class(const Meetings& row, const Meetings& column) const {
+    std::vector<PackedTap> taps;
+    for (std::size_t i = 0; i < row.taps.size(); ++i) {
+      for (std::size_t j = 0; j < column.taps.size(); ++j) {
+        const std::int64_t pixels = row.distances[i] * source_width() + column.distances[j];
+        taps.push_back({weights_.tap(row.taps[i] * s_.kw + column.taps[j]), pixels * inputs()});
+      }
+    }
+    return taps;
   }
 
-  /// The pixels of two lines that meet through a column of taps.
-  void add_pairs(std::int64_t tap, std::int64_t source_line, std::int64_t line,
-                 std::vector<std::int64_t>& x_rows, std::vector<std::int64_t>& out_rows) const {
-    const TapMeeting columns(tap, s_.dilation_w, s_.stride_w, s_.pad_w, s_.w, s_.ow);
-    for (std::int64_t i = columns.begin; i < columns.end; ++i) {
-      const std::int64_t from = forward_ ? columns.input(i) : i,
-                         to = forward_ ? i : columns.input(i);
-      x_rows.push_back((source_line * source_width() + from) * inputs());
-      out_rows.push_back((line * width() + to) * outputs());
+  /// The pixels of lines of the result, class by class.
+  std::vector<Rows> rows_of(std::int64_t first, std::int64_t last) const {
+    std::vector<Rows> classes(taps_.size());
+    auto own = classes.begin();
+    for (const Meetings& row : rows_) {
+      for (const Meetings& column : columns_) {
+        add_rows(row, column, first, last, *own++);
+      }
     }
+    return classes;
+  }
+
+  void add_rows(const Meetings& row, const Meetings& column, std::int64_t first, std::int64_t last,
+                Rows& rows) const {
+    for (std::int64_t image = first / height(); image * height() < last; ++image) {
+      for (std::size_t i = 0; i < row.positions.size(); ++i) {
+        const std::int64_t line = image * height() + row.positions[i];
+        if (line < first || line >= last) continue;
+        const std::int64_t source_line = image * source_height() + row.met[i];
+        for (std::size_t j = 0; j < column.positions.size(); ++j) {
+          rows.x.push_back((source_line * source_width() + column.met[j]) * inputs());
+          rows.out.push_back((line * width() + column.positions[j]) * outputs());
+        }
+      }
+    }
+  }
+
+  /// Inputs whose weights, of the taps of a class and a panel, stay in the second-level cache.
+  std::int64_t inputs_together() const {
+    std::size_t most = 1;
+    for (const auto& taps : taps_) most = std::max(most, taps.size());
+    const std::int64_t fitting =
+        kPanelElements / (static_cast<std::int64_t>(most) * kernels().panel_columns(outputs()));
+    const std::int64_t chunks = divide_up(inputs(), std::max(kInputs, fitting));
+    return divide_up(divide_up(inputs(), chunks), kInputs) * kInputs;
   }
 
   const ConvShape& s_;
   bool forward_;
   const float* source_;
   PackedTaps weights_;
+  const float* bias_;
   float* result_;
+  std::vector<Meetings> rows_, columns_;
+  std::vector<std::vector<PackedTap>> taps_;  ///< of rows_ by columns_
 };
-
-/// Every pixel of `count` begins as the bias, or 0.
-void begin(const float* bias, std::int64_t count, std::int64_t channels, float* pixels) {
-  if (!bias) return void(std::fill_n(pixels, count * channels, 0.0f));
-  for (std::int64_t i = 0; i < count; ++i) std::copy_n(bias, channels, pixels + i * channels);
-}
 
 void run(const KernelArgs& args) {
   const ConvShape s = conv_shape_of(args);
@@ -164,40 +275,23 @@ void run(const KernelArgs& args) {
   Taps<const float> taps = taps_of<const float>(weight);
   if (!forward) std::swap(taps.channel_stride, taps.output_stride);
   float* const result = out.impl()->typed<float>();
-  const TapProducts products(s, forward, source.impl()->typed<float>(), taps, result);
   const float* start = bias.defined() ? bias.impl()->typed<float>() : nullptr;
+  const TapProducts products(s, forward, source.impl()->typed<float>(), taps, start, result);
 
-  const std::int64_t lines = products.lines(), width = products.width();
-  const std::int64_t outputs = products.outputs();
-  const std::int64_t fitting = kSliceElements / ((products.inputs() + outputs) * width);
-  const std::int64_t per_slice =
-      std::clamp<std::int64_t>(fitting, 1, divide_up(lines, kFewestSlices));
-  base::parallel_for(divide_up(lines, per_slice), [&](std::int64_t slice) {
-    const std::int64_t first = slice * per_slice, last = std::min(first + per_slice, lines);
-    const std::int64_t pixels = (last - first) * width;
-    float* own = result + first * width * outputs;
-    begin(start, pixels, outputs, own);
-    products.add(first, last);
-    epilogue.finish(own, first * width, pixels);
+  const std::int64_t lines = products.lines(), together = products.lines_together();
+  const std::int64_t slices = divide_up(lines, together), parts = products.output_parts(slices);
+  const auto finish = [&](std::int64_t slice) {
+    const std::int64_t pixels = products.width(), first = slice * together * pixels;
+    epilogue.finish(result + first * products.outputs(), first,
+                    std::min(together * pixels, lines * pixels - first));
+  };
+  base::parallel_for(slices * parts, [&](std::int64_t task) {
+    const std::int64_t slice = task / parts, first = slice * together;
+    products.compute(first, std::min(first + together, lines), task % parts, parts);
+    if (parts == 1) finish(slice);
   });
+  if (parts > 1 && !epilogue.empty()) base::parallel_for(slices, finish);
   if (!direct) args.out().copy_(out);
-}
-
-/// The pairs of positions that taps bring together, along one dimension.
-std::int64_t pairs(std::int64_t taps, std::int64_t dilation, std::int64_t stride,
-                   std::int64_t padding, std::int64_t inputs, std::int64_t outputs) {
-  std::int64_t sum = 0;
-  for (std::int64_t tap = 0; tap < taps; ++tap) {
-    sum += TapMeeting(tap, dilation, stride, padding, inputs, outputs).count();
-  }
-  return sum;
-}
-
-/// A quarter of the taps or more meets padding, some of which the library's kernels compute.
-bool much_padding(const ConvShape& s) {
-  const std::int64_t met = pairs(s.kh, s.dilation_h, s.stride_h, s.pad_h, s.h, s.oh) *
-                           pairs(s.kw, s.dilation_w, s.stride_w, s.pad_w, s.w, s.ow);
-  return 4 * met <= 3 * s.kh * s.oh * s.kw * s.ow;
 }
 
 Refusal refuse(const KernelArgs& args) {
@@ -205,8 +299,8 @@ Refusal refuse(const KernelArgs& args) {
   const ConvShape s = conv_shape_of(args);
   if (s.groups != 1) return "groups";
   if (std::min(s.c, s.oc) < kFewestChannels) return "few channels";
+  if (s.kh * s.kw > kMostTaps) return "many taps";
   if (args.in(0).suggest_memory_format() != kChannelsLast) return "not channels_last";
-  if (!much_padding(s)) return "little padding: the library's kernels are as fast";
   return refuse_epilogue(args);
 }
 

@@ -42,16 +42,18 @@ struct Limits {
   /// Converting contiguous images of more elements than this, together, to channels_last and back
   /// takes longer than what is saved with fewer channels.
   std::int64_t large_images, fewest_channels_to_convert;
+  /// With fewer tiles the transform of the weights is not worth it.
+  std::int64_t fewest_tiles;
 };
 /// With stride 2 the transforms are smaller beside the products, but less is saved, and oneDNN
 /// converts images while they are in the caches.
-constexpr Limits kLimits[] = {{1, 16, 0.5, 1 << 20, 24}, {2, 32, 0.8, 0, 48}};
+constexpr Limits kLimits[] = {{1, 16, 0.5, 1 << 20, 24, 8}, {2, 32, 0.8, 0, 48, 16}};
 
 /// Sums over more channels, which go by blocks, could exceed the errors stated in backends.h.
 constexpr std::int64_t kMostSummed = 16384;
 
-/// With fewer tiles the transform of the weights is not worth it.
-constexpr std::int64_t kFewestTiles = 16;
+/// With fewer tiles gradients of weights have little but their own transform to compute.
+constexpr std::int64_t kFewestTilesOfGradient = 16;
 
 /// Tiles that go together: more read the weights less often, but then their buffers, the weights
 /// and the lines of results that are asked for exceed the second-level cache.
@@ -62,13 +64,20 @@ static_assert(2 * kOtherBlockTiles <= winograd::ReadAhead::kMostTiles);
 /// there are few enough channels for their sums to stay in the second-level cache.
 constexpr std::int64_t kOutputs = 128, kMostOutputs = 256;
 static_assert(kMostOutputs <= winograd::kMostChannels);
+/// Where few blocks of tiles would leave threads idle, fewer outputs go together, down to this.
+constexpr std::int64_t kFewestSlices = 4, kFewestOutputs = 32;
 
 enum class Blocks { usual, other };
 
 winograd::BlockSize block_size(const Correlation& s, Blocks blocks) {
   if (blocks == Blocks::other) return {kOtherBlockTiles, kOutputs};
   const bool all = s.outputs <= kMostOutputs && s.channels <= kMostOutputs;
-  return {kBlockTiles, all ? kMostOutputs : kOutputs};
+  const std::int64_t count = base::divide_up(s.tiles(), kBlockTiles);
+  std::int64_t outputs = all ? kMostOutputs : kOutputs;
+  while (outputs > kFewestOutputs && count * base::divide_up(s.outputs, outputs) < kFewestSlices) {
+    outputs /= 2;
+  }
+  return {kBlockTiles, outputs};
 }
 
 bool conversion_too_dear(const KernelArgs& args, const ConvShape& s, const Limits& limits) {
@@ -112,12 +121,15 @@ Refusal refuse(const KernelArgs& args, const Limits& limits) {
   if (s.pad_h >= winograd::kTaps || s.pad_w >= winograd::kTaps) return "padding beyond the weights";
   if (std::min(s.c, s.oc) < limits.fewest_channels) return "too few channels";
   const ConvKind kind = conv_kind(args);
+  const bool of_weights = kind == ConvKind::backward_weight;
   const Correlation work =
       kind == ConvKind::backward_input ? input_gradient_of(s) : correlation_of(s);
-  if (kind != ConvKind::backward_weight && work.channels > kMostSummed) {
+  if (!of_weights && work.channels > kMostSummed) {
     return "so many channels that errors could exceed the stated bound";
   }
-  if (work.tiles() < kFewestTiles) return "too few pixels";
+  if (work.tiles() < (of_weights ? kFewestTilesOfGradient : limits.fewest_tiles)) {
+    return "too few pixels";
+  }
   if (products_of(work) > limits.most_products) {
     return "small images: much of the tiles would lie outside";
   }
