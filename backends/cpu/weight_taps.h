@@ -24,6 +24,7 @@ struct Taps {
 inline Tensor with_taps(const Tensor& weight) {
   return weight.is_contiguous(kChannelsLast) ? weight : weight.contiguous();
 }
+
 /// Those of weights [outputs, channels, kh, kw] that are contiguous or channels_last.
 template <class T>
 Taps<T> taps_of(const Tensor& weight) {

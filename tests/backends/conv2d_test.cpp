@@ -189,9 +189,10 @@ TEST(Conv2d, TransposeUndoesTheShape) {
 
 TEST(Conv2d, ManyChannelsGoTapByTap) {
   ensure_initialized();
-  const auto refusal = [](OpId op_id, std::int64_t channels, std::int64_t size) {
+  const auto refusal = [](OpId op_id, std::int64_t channels, std::int64_t size,
+                          std::int64_t kernel = 3) {
     const Tensor x = zeros({2, channels, size, size}).contiguous(kChannelsLast);
-    const Tensor weight = zeros({channels, channels, 3, 3});
+    const Tensor weight = zeros({channels, channels, kernel, kernel});
     const Tensor* inputs[] = {&x, &weight};
     const ops::conv2d_attrs forward{{1, 1}, {1, 1}, {1, 1}, 1};
     const ops::conv2d_backward_input_attrs backward{x.sizes(), {1, 1}, {1, 1}, {1, 1}, 1};
@@ -209,6 +210,8 @@ TEST(Conv2d, ManyChannelsGoTapByTap) {
     EXPECT_EQ(refusal(id, 128, 4), nullptr);
     EXPECT_EQ(refusal(id, 48, 8), nullptr);
     EXPECT_STREQ(refusal(id, 47, 8), "few channels");
+    EXPECT_EQ(refusal(id, 48, 16, 11), nullptr);
+    EXPECT_STREQ(refusal(id, 48, 16, 12), "many taps");
   }
 }
 

@@ -46,6 +46,18 @@ template <class Body>
   }
 }
 
+/// Vector v of V that follow each other, of which the last has `last` lanes.
+template <int V>
+[[gnu::always_inline]] inline Raw load_one(const float* from, int v, int last) {
+  const bool part = v == V - 1 && last < kWidth;
+  return part ? X::load(from + v * kWidth, last) : X::load(from + v * kWidth);
+}
+template <int V>
+[[gnu::always_inline]] inline void store_one(float* to, int v, int last, Raw value) {
+  const bool part = v == V - 1 && last < kWidth;
+  part ? X::store(to + v * kWidth, value, last) : X::store(to + v * kWidth, value);
+}
+
 /// Panel after panel, each as rows of its vectors.
 void pack_weights(const float* weights, std::int64_t input_stride, std::int64_t output_stride,
                   std::int64_t inputs, std::int64_t outputs, float* packed) {
@@ -73,11 +85,7 @@ void product_tile(const RowProduct& p, const float* x, const float* panel, const
   Raw sums[R][V];
 #pragma GCC unroll 4
   for (int v = 0; v < V; ++v) {
-    Raw start = X::zero();
-    if (bias) {
-      const float* values = bias + v * kWidth;
-      start = v < V - 1 || last == kWidth ? X::load(values) : X::load(values, last);
-    }
+    const Raw start = bias ? load_one<V>(bias, v, last) : X::zero();
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) sums[r][v] = start;
   }
@@ -98,13 +106,7 @@ void product_tile(const RowProduct& p, const float* x, const float* panel, const
   for (int r = 0; r < R; ++r, out += outputs) {
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
-      if (stream) {
-        X::stream(out + v * kWidth, sums[r][v]);
-      } else if (v < V - 1 || last == kWidth) {
-        X::store(out + v * kWidth, sums[r][v]);
-      } else {
-        X::store(out + v * kWidth, sums[r][v], last);
-      }
+      stream ? X::stream(out + v * kWidth, sums[r][v]) : store_one<V>(out, v, last, sums[r][v]);
     }
   }
 }
@@ -146,10 +148,7 @@ template <int V>
   const float* from = p.accumulate ? out : p.bias ? p.bias + p.first_output : nullptr;
 #pragma GCC unroll 4
   for (int v = 0; v < V; ++v) {
-    const bool part = v == V - 1 && last < kWidth;
-    sums[v] = !from  ? X::zero()
-              : part ? X::load(from + v * kWidth, last)
-                     : X::load(from + v * kWidth);
+    sums[v] = from ? load_one<V>(from, v, last) : X::zero();
   }
 }
 
@@ -206,11 +205,7 @@ void taps_tile(const TapsProduct& p, std::size_t row, int last) {
 #pragma GCC unroll 12
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < V; ++v) {
-      const bool part = v == V - 1 && last < kWidth;
-      part ? X::store(out[r] + v * kWidth, sums[r][v], last)
-           : X::store(out[r] + v * kWidth, sums[r][v]);
-    }
+    for (int v = 0; v < V; ++v) store_one<V>(out[r], v, last, sums[r][v]);
   }
 }
 
@@ -309,10 +304,7 @@ void correlation_tile(const RowCorrelation& p, BothAhead& ahead, std::int64_t i,
       for (std::int64_t row = 0; row < rows; ++row, a += a_step, b += b_step) {
         Raw values[V];
 #pragma GCC unroll 4
-        for (int v = 0; v < V; ++v) {
-          const bool part = v == V - 1 && last < kWidth;
-          values[v] = part ? X::load(b + v * kWidth, last) : X::load(b + v * kWidth);
-        }
+        for (int v = 0; v < V; ++v) values[v] = load_one<V>(b, v, last);
 #pragma GCC unroll 12
         for (int r = 0; r < R; ++r) {
           const Raw factor = X::all(a[r]);

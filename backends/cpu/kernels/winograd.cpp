@@ -393,7 +393,7 @@ void product_columns(const Products& p, const float* a, const float* b, float* c
 template <bool DenseRows>
 void product_panel(const Products& p, std::int64_t columns, const float* a, const float* b,
                    float* c, Ahead& ahead) {
-  // Columns of a would read b, for which nobody asks ahead then, twice as often.
+  // Where the columns of a are dense, lower tiles would read b, which nobody asks for, more often.
   if (DenseRows && columns > (kVectors - 1) * kWidth) {
     return product_columns<kVectors, DenseRows>(p, a, b, c, ahead);
   }

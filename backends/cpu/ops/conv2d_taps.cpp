@@ -119,8 +119,9 @@ class TapSums {
           weights.data + (first_row(block) + i) * row_stride + first_column(block) * column_stride;
       if (weights.tap_stride == 1) {
         for (std::int64_t j = 0; j < columns; ++j) {
-          for (std::int64_t tap = 0; tap < taps_; ++tap)
+          for (std::int64_t tap = 0; tap < taps_; ++tap) {
             to[j * column_stride + tap] = sums[tap * plane + j];
+          }
         }
         continue;
       }
