@@ -11,6 +11,11 @@ Taps<const float> gather_outputs(const Taps<const float>& taps, std::int64_t cou
   if (taps.tap_stride == 1) {
     const std::int64_t together = taps.channel_stride == count ? channels : 1;
     for (std::int64_t c = 0; c < channels; c += together) {
+      // The weights of the next channel, if they lie in another place, which nobody foresees.
+      const float* next = taps.data + (c + 1) * taps.channel_stride;
+      for (std::int64_t i = 0; together == 1 && i < outputs * count; i += 16) {
+        __builtin_prefetch(next + i);
+      }
       transpose(taps.data + c * taps.channel_stride, taps.output_stride, outputs, together * count,
                 buffer + c * count * outputs);
     }

@@ -72,6 +72,27 @@ TEST(Reduction, FollowsTheDefinition) {
   }
 }
 
+// In rows that are compared in whole blocks of 64 and the rest, dense and strided, NaN included.
+TEST(Reduction, ArgmaxIsTheFirstOfEqualElements) {
+  Source source(3);
+  for (const std::int64_t n : {50, 200, 9000}) {
+    for (const std::int64_t place : {0L, 49L, 63L, 64L, 130L, 4160L, n - 1}) {
+      if (place >= n) continue;
+      for (const float largest : {100.0f, std::numeric_limits<float>::quiet_NaN()}) {
+        Tensor x = source.values({2, n});
+        for (std::int64_t i = place; i < n; i += 37) x.select(1, i).fill_(largest);
+        for (const Tensor& layout : in_every_layout(x)) {
+          EXPECT_EQ(argmax(layout, 1).to_vector<std::int64_t>(),
+                    (std::vector<std::int64_t>{place, place}))
+              << n << ", " << largest;
+        }
+        EXPECT_EQ(argmin(x * -1, 1).to_vector<std::int64_t>(),
+                  (std::vector<std::int64_t>{place, place}));
+      }
+    }
+  }
+}
+
 TEST(Reduction, SameBitsOnAllThreads) {
   Source source(2);
   for (const Problem& p : kProblems) {

@@ -69,8 +69,9 @@ constexpr float kLeastPower<float> = -88.0f;  // here k is -127, for which `fact
 /// e^x for x <= 0 as scalar::exp, but zero where that is no normal float, for half of the
 /// operations. The reduction's error of k * 2^-29 is less than what x - top lost to rounding.
 [[gnu::always_inline]] inline float power_of(float x) {
-  const auto [r, k] = scalar::detail::reduce_small_exp(x);
-  const float factor = scalar::detail::power(k + scalar::detail::exponent(127));
+  const auto [r, shifted] = scalar::detail::reduce_small_exp(x);
+  const float factor =
+      scalar::detail::power(scalar::detail::exponent(shifted) + scalar::detail::exponent(127));
   return scalar::fma(scalar::detail::expm1_reduced(r), factor, factor);
 }
 [[gnu::always_inline]] inline double power_of(double x) { return scalar::exp(x); }

@@ -55,6 +55,22 @@ void cumsum(const KernelArgs& args) {
 
 // --- argmax, argmin ------------------------------------------------------------------------------
 
+/// The first of the elements, one of which is, that equals `value`, or that is NaN.
+template <class T>
+std::int64_t find(const T* x, std::int64_t stride, std::int64_t n, T value) {
+  const bool is_nan = value != value;
+  const auto found = [=](T element) { return is_nan ? element != element : element == value; };
+  std::int64_t i = 0;
+  constexpr std::int64_t kTogether = 64;  // elements compared at once
+  for (; stride == 1 && i + kTogether <= n; i += kTogether) {
+    int any = 0;
+    for (std::int64_t k = 0; k < kTogether; ++k) any |= found(x[i + k]);
+    if (any) break;
+  }
+  while (!found(x[i * stride])) ++i;
+  return i;
+}
+
 /// The position of the extreme element of a line. The vectorised amax or amin loop finds the
 /// extreme of a block; only a block that beats the best so far is searched for its place.
 template <class T, bool greatest>
@@ -73,10 +89,8 @@ std::int64_t extreme(const T* x, std::int64_t n, std::int64_t stride) {
     loops.rows(block, 1, 0, count, bytes, &candidate);
     const bool is_nan = candidate != candidate;
     if (place >= 0 && !is_nan && !(greatest ? candidate > best : candidate < best)) continue;
-    std::int64_t i = 0;
-    while (is_nan ? block[i * stride] == block[i * stride] : block[i * stride] != candidate) ++i;
     best = candidate;
-    place = begin + i;
+    place = begin + find(block, stride, count, candidate);
     if (is_nan) break;
   }
   return place;

@@ -64,6 +64,10 @@ static_assert(2 * kOtherBlockTiles <= winograd::ReadAhead::kMostTiles);
 /// there are few enough channels for their sums to stay in the second-level cache.
 constexpr std::int64_t kOutputs = 128, kMostOutputs = 256;
 static_assert(kMostOutputs <= winograd::kMostChannels);
+/// Transformed weights of more elements than this do not stay in the caches. With so many of the
+/// weights per tile, their way to the memory and back takes longer than to transform tiles anew for
+/// few outputs, whose weights stay in the caches of the thread that transforms them.
+constexpr std::int64_t kLargeWeights = 4 << 20, kManyWeights = 1024, kOwnOutputs = 64;
 /// Where few blocks of tiles would leave threads idle, fewer outputs go together, down to this.
 constexpr std::int64_t kFewestSlices = 4, kFewestOutputs = 32;
 
@@ -72,6 +76,10 @@ enum class Blocks { usual, other };
 winograd::BlockSize block_size(const Correlation& s, Blocks blocks) {
   if (blocks == Blocks::other) return {kOtherBlockTiles, kOutputs};
   const bool all = s.outputs <= kMostOutputs && s.channels <= kMostOutputs;
+  const std::int64_t weights = s.channels * s.outputs;
+  if (winograd::kMatrices * weights > kLargeWeights && weights >= kManyWeights * s.tiles()) {
+    return {kBlockTiles, kOwnOutputs, true};
+  }
   const std::int64_t count = base::divide_up(s.tiles(), kBlockTiles);
   std::int64_t outputs = all ? kMostOutputs : kOutputs;
   while (outputs > kFewestOutputs && count * base::divide_up(s.outputs, outputs) < kFewestSlices) {

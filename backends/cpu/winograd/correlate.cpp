@@ -1,10 +1,12 @@
 // Forward convolution and the gradient of its input.
 //
-// A slice is a block of tiles and of outputs. It transforms the tiles, some channels at a time,
-// multiplies them by the transformed weights, adding up in a buffer, and transforms that back. Both
-// buffers stay in the second-level cache; weights stream through.
+// A slice goes through blocks of tiles with a block of outputs. It transforms the tiles, some
+// channels at a time, multiplies them by the transformed weights, adding up in a buffer, and
+// transforms that back. Both buffers stay in the second-level cache; weights stream through.
 #include <algorithm>
 #include <vector>
+
+#include <facula/parallel.h>
 
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/winograd/winograd.h"
@@ -20,30 +22,33 @@ constexpr std::int64_t kStreamNumel = 4 << 20;
 constexpr std::int64_t kChannels = 128;
 static_assert(kChannels <= kMostChannels);
 
-/// Transformed weights, block after block as the slices read them: within a block of channels and
-/// outputs by matrix, panel of outputs, channel.
+/// The transformed weights of some outputs, block after block as the slices read them: within a
+/// block of channels and outputs by matrix, panel of outputs, channel.
 class TransformedWeights {
  public:
-  TransformedWeights(const Correlation& s, const Taps<const float>& taps, std::int64_t output_block)
-      : panel_(winograd_kernels().panel),
+  /// Of `count` outputs from `first` on.
+  TransformedWeights(const Correlation& s, const Taps<const float>& taps, std::int64_t first,
+                     std::int64_t count, std::int64_t output_block)
+      : first_output_(first),
+        panel_(winograd_kernels().panel),
         channels_(std::min(kChannels, s.channels)),
-        outputs_(std::min(output_block, s.outputs)),
+        outputs_(std::min(output_block, count)),
         channel_blocks_(divide_up(s.channels, channels_)),
         matrix_stride_(odd_lines(channels_ * round_up(outputs_, panel_))),
-        numel_(divide_up(s.outputs, outputs_) * channel_blocks_ * kMatrices * matrix_stride_),
+        numel_(divide_up(count, outputs_) * channel_blocks_ * kMatrices * matrix_stride_),
         data_(numel_) {
     const std::int64_t panels = divide_up(outputs_, panel_);
-    const std::int64_t blocks = divide_up(s.outputs, outputs_) * channel_blocks_;
+    const std::int64_t blocks = divide_up(count, outputs_) * channel_blocks_;
     base::parallel_for(blocks * panels, [&](std::int64_t slice) {
       const std::int64_t panel = slice % panels * panel_;
       const std::int64_t c = slice / panels % channel_blocks_ * channels_;
       const std::int64_t k = slice / panels / channel_blocks_ * outputs_;
       const std::int64_t channels = std::min(channels_, s.channels - c);
-      const std::int64_t outputs = std::min({panel_, outputs_ - panel, s.outputs - k - panel});
+      const std::int64_t outputs = std::min({panel_, outputs_ - panel, count - k - panel});
       if (outputs <= 0) return;
       const Scratch<float> buffer(kAllTaps * channels * outputs);
-      const auto dense =
-          gather_outputs(taps.from(c, k + panel), kAllTaps, channels, outputs, buffer.data());
+      const auto dense = gather_outputs(taps.from(c, first + k + panel), kAllTaps, channels,
+                                        outputs, buffer.data());
       for (std::int64_t i = 0; i < s.parts(); ++i) {
         transform(s.part(i), dense, channels, outputs, block(c, k) + panel * channels_);
       }
@@ -63,7 +68,8 @@ class TransformedWeights {
             .a_position_stride = tiles.position_stride,
             .a_row_stride = tiles.tile_stride,
             .a_depth_stride = 1,
-            .b = block(first_channel, first_output) + part.first_matrix * matrix_stride_,
+            .b = block(first_channel, first_output - first_output_) +
+                 part.first_matrix * matrix_stride_,
             .b_matrix_stride = matrix_stride_,
             .b_panel_stride = channels_ * panel_,
             .b_depth_stride = panel_,
@@ -74,6 +80,7 @@ class TransformedWeights {
   }
 
  private:
+  /// `output` counts from the first.
   float* block(std::int64_t channel, std::int64_t output) const {
     return data_.data() +
            (output / outputs_ * channel_blocks_ + channel / channels_) * kMatrices * matrix_stride_;
@@ -95,6 +102,7 @@ class TransformedWeights {
         numel_ > kStreamNumel);
   }
 
+  std::int64_t first_output_;
   std::int64_t panel_, channels_, outputs_, channel_blocks_, matrix_stride_, numel_;
   Scratch<float> data_;
 };
@@ -147,53 +155,91 @@ ReadAhead reads_after(const Correlation& s, const float* images, const Block& bl
   return ahead;
 }
 
+/// What all slices have in common.
+struct Call {
+  const Correlation& shape;
+  const float* images;
+  const Epilogue& epilogue;
+  float* result;
+  bool stream;
+  Buffer inside, outside;
+};
+
+/// A block of tiles with some outputs. `next` comes after it.
+void run_block(const Call& call, const TransformedWeights& weights, const Block& block,
+               const Block& next, std::int64_t output, std::int64_t outputs) {
+  const Correlation& s = call.shape;
+  const Scratch<float> memory(call.inside.numel() + call.outside.numel());
+  const Transformed tiles = call.inside.at(memory.data());
+  const Transformed sums = call.outside.at(memory.data() + call.inside.numel());
+  const Part results{block.first_tile, block.tiles, output, outputs};
+  for (std::int64_t i = 0; i < s.parts(); ++i) {
+    const PartOfCorrelation part = s.part(i, block.region);
+    // The parts are terms of the same pixels, or transposed give different ones.
+    const bool add = i > 0 && !s.transposed;
+    for (std::int64_t c = 0; c < s.channels; c += kChannels) {
+      const std::int64_t channels = std::min(kChannels, s.channels - c);
+      part.filter.input(s.inputs(part, call.images), {block.first_tile, block.tiles, c, channels},
+                        tiles);
+      Products products =
+          weights.products(part, tiles, block.tiles, c, channels, output, outputs, sums);
+      ReadAhead ahead = reads_after(s, call.images, block, next, i, c);
+      if (!call.stream && !add && c + channels == s.channels) {
+        ahead.add(s.results<const float>(part, call.result), results);
+      }
+      ahead.during(products);
+      winograd_kernels().products(products);
+    }
+    const StoreMode mode = add           ? StoreMode::add
+                           : call.stream ? StoreMode::stream
+                                         : StoreMode::usual;
+    part.filter.output(sums, epilogue_of(s, i, call.epilogue), results,
+                       s.results(part, call.result), mode);
+  }
+}
+
 }  // namespace
 
 void correlate(const Correlation& s, const float* images, const Taps<const float>& taps,
                const Epilogue& epilogue, float* result, const BlockSize& size) {
-  const TransformedWeights weights(s, taps, size.outputs);
   const std::int64_t numel = s.n * s.oh * s.ow * s.outputs;
   // Pixels that several parts add to had better stay in the caches.
   const bool stream = numel > kStreamNumel && s.outputs % winograd_kernels().vector == 0 &&
                       reinterpret_cast<std::uintptr_t>(result) % 64 == 0 &&
                       (s.stride == 1 || s.transposed);
-  const Buffer inside(s.positions(), size.tiles, std::min(kChannels, s.channels));
-  const Buffer outside(s.positions(), size.tiles, std::min(size.outputs, s.outputs));
+  const Call call{s,
+                  images,
+                  epilogue,
+                  result,
+                  stream,
+                  Buffer(s.positions(), size.tiles, std::min(kChannels, s.channels)),
+                  Buffer(s.positions(), size.tiles, std::min(size.outputs, s.outputs))};
   const std::vector<Block> blocks = blocks_of(s, size.tiles);
-  const std::int64_t output_blocks = divide_up(s.outputs, size.outputs);
-  // Slices that run at the same time use the same weights.
-  base::parallel_for(std::ssize(blocks) * output_blocks, [&](std::int64_t slice) {
-    const Scratch<float> memory(inside.numel() + outside.numel());
-    const Transformed tiles = inside.at(memory.data());
-    const Transformed sums = outside.at(memory.data() + inside.numel());
-    const std::size_t number = static_cast<std::size_t>(slice) % blocks.size();
-    const Block &block = blocks[number], &next = blocks[(number + 1) % blocks.size()];
-    const std::int64_t output = slice / std::ssize(blocks) * size.outputs;
-    const std::int64_t outputs = std::min(size.outputs, s.outputs - output);
-    for (std::int64_t i = 0; i < s.parts(); ++i) {
-      const PartOfCorrelation part = s.part(i, block.region);
-      // The parts are terms of the same pixels, or transposed give different ones.
-      const bool add = i > 0 && !s.transposed;
-      for (std::int64_t c = 0; c < s.channels; c += kChannels) {
-        const std::int64_t channels = std::min(kChannels, s.channels - c);
-        part.filter.input(s.inputs(part, images), {block.first_tile, block.tiles, c, channels},
-                          tiles);
-        Products products =
-            weights.products(part, tiles, block.tiles, c, channels, output, outputs, sums);
-        ReadAhead ahead = reads_after(s, images, block, next, i, c);
-        if (!stream && !add && c + channels == s.channels) {
-          ahead.add(s.results<const float>(part, result),
-                    {block.first_tile, block.tiles, output, outputs});
-        }
-        ahead.during(products);
-        winograd_kernels().products(products);
-      }
-      part.filter.output(sums, epilogue_of(s, i, epilogue),
-                         {block.first_tile, block.tiles, output, outputs}, s.results(part, result),
-                         add      ? StoreMode::add
-                         : stream ? StoreMode::stream
-                                  : StoreMode::usual);
+  const std::int64_t count = std::ssize(blocks), output_blocks = divide_up(s.outputs, size.outputs);
+  const auto run = [&](const TransformedWeights& weights, std::int64_t output_block,
+                       std::int64_t first, std::int64_t end) {
+    const std::int64_t output = output_block * size.outputs;
+    for (std::int64_t i = first; i < end; ++i) {
+      run_block(call, weights, blocks[static_cast<std::size_t>(i)],
+                blocks[static_cast<std::size_t>((i + 1) % count)], output,
+                std::min(size.outputs, s.outputs - output));
     }
+  };
+  if (!size.own_weights) {
+    const TransformedWeights weights(s, taps, 0, s.outputs, size.outputs);
+    // Slices that run at the same time use the same weights.
+    return base::parallel_for(count * output_blocks, [&](std::int64_t slice) {
+      run(weights, slice / count, slice % count, slice % count + 1);
+    });
+  }
+  // Where there are more threads than blocks of outputs, some transform the same weights.
+  const std::int64_t groups = std::clamp<std::int64_t>(get_num_threads() / output_blocks, 1, count);
+  base::parallel_for(output_blocks * groups, [&](std::int64_t slice) {
+    const std::int64_t block = slice / groups, group = slice % groups;
+    const std::int64_t output = block * size.outputs;
+    const TransformedWeights weights(s, taps, output, std::min(size.outputs, s.outputs - output),
+                                     size.outputs);
+    run(weights, block, group * count / groups, (group + 1) * count / groups);
   });
 }
 

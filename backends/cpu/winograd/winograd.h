@@ -159,6 +159,9 @@ struct Correlation {
 /// What a slice of a correlation works on: so many tiles and outputs, at most.
 struct BlockSize {
   std::int64_t tiles, outputs;
+  /// Slices transform their weights themselves, and then go through many tiles; else all weights
+  /// are transformed first.
+  bool own_weights = false;
 };
 
 /// The epilogue is that of a convolution; the gradient of its input has none. No bit depends on the

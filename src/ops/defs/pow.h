@@ -15,6 +15,8 @@ struct pow_functor : NumericFunctor {
     return detail::pow_rarity(x, exponent);
   }
   FACULA_FN float common(float x, float exponent) const { return common_pow(x, exponent); }
+  FACULA_FN auto halfway(float x, float exponent) const { return halfway_pow(x, exponent); }
+  FACULA_FN float complete(float high, float low) const { return detail::exp2_sum({high, low}); }
 };
 
 }  // namespace facula::scalar

@@ -50,6 +50,8 @@ FACULA_FN float bounded(float x, float low, float high) {
 // Adding 1.5 * 2^23 (2^52 in double) leaves x rounded to an integer in the lowest mantissa bits.
 inline constexpr float kRound = 0x1.8p23f;
 inline constexpr double kRoundDouble = 0x1.8p52;
+/// The same with 254 more in the lowest bits, where scale() wants them.
+inline constexpr float kRoundToScale = kRound + 254;
 
 /// k where the exponent of a float stands; unsigned, because that of NaN may wrap. The second is
 /// for k = shifted - kRound, whose lowest bits are all that the shift leaves of kRound.
@@ -63,19 +65,19 @@ FACULA_FN float power(uint32_t biased_exponent) {
 /// x = k * ln2 + r, |r| <= ln2 / 2, for |x| <= 104.
 struct ExpArgument {
   float r;
-  uint32_t exponent;  // exponent(k); k stands in its upper 9 bits
+  float shifted;  // k + round
 };
-FACULA_FN ExpArgument reduce_exp(float x) {
-  const float shifted = fma(x, 1.44269504f, kRound);
-  const float n = shifted - kRound;
+FACULA_FN ExpArgument reduce_exp(float x, float round = kRound) {
+  const float shifted = fma(x, 1.44269504f, round);
+  const float n = shifted - round;
   // ln2 in two parts, the first of 9 bits: exact
   const float r = fma(n, 2.12194440e-4f, fma(n, -0.693359375f, x));
-  return {r, exponent(shifted)};
+  return {r, shifted};
 }
 /// The same, r with an error of k * 2^-29.
 FACULA_FN ExpArgument reduce_small_exp(float x) {
   const float shifted = fma(x, 1.44269504f, kRound);
-  return {fma(shifted - kRound, -0.693147182f, x), exponent(shifted)};
+  return {fma(shifted - kRound, -0.693147182f, x), shifted};
 }
 
 /// (e^r - 1 - r) / s for |r| <= ln2 / 2, s = r^2. By halves (Estrin), because the longest chain
@@ -96,24 +98,25 @@ FACULA_FN float exp2m1(float r) {
                     0.693147182f);
 }
 
-/// (1 + t) * 2^k for |t| <= 1/2, k in [-252, 254], by two factors that are normal floats, so that
-/// the result may be infinite or subnormal.
-FACULA_FN float scale(float t, uint32_t exponent_k) {
-  const uint32_t half = static_cast<uint32_t>(static_cast<int32_t>(exponent_k) >> 1) & exponent(-1);
-  const float first = power(half + exponent(127));
-  return fma(t, first, first) * power(exponent_k - half + exponent(127));
+/// (1 + t) * 2^k for |t| <= 1/2, k = shifted - kRoundToScale in [-252, 254], by two factors that
+/// are normal floats, so that the result may be infinite or subnormal.
+FACULA_FN float scale(float t, float shifted) {
+  const uint32_t bits = static_cast<uint32_t>(as_int(shifted));  // the lowest are 254 + k
+  const uint32_t half = (bits >> 1) << 23;
+  const float first = power(half);
+  return fma(t, first, first) * power((bits << 23) - half);
 }
 
 /// (e^x - 1) / 2 for k in [-126, 128].
 FACULA_FN float half_expm1(ExpArgument x) {
-  const float half = power(x.exponent + exponent(127 - 1));
+  const float half = power(exponent(x.shifted) + exponent(127 - 1));
   return fma(half, expm1_reduced(x.r), half - 0.5f);
 }
 
 /// e^x / 4 for x in [0, 89.5].
 FACULA_FN float quarter_exp(float x) {
-  const auto [r, k] = reduce_exp(x);
-  const float quarter = power(k + exponent(127 - 2));
+  const auto [r, shifted] = reduce_exp(x);
+  const float quarter = power(exponent(shifted) + exponent(127 - 2));
   return fma(expm1_reduced(r), quarter, quarter);
 }
 
@@ -210,17 +213,16 @@ struct FloatPair {
   float high, low;
 };
 
-/// log2(x) - less within 2^-31 of itself, for normal x > 0 and integers `less`. x = 2^n * m / c
-/// with c = 1 or sqrt(2) = 2^(n - k), m / c within 2^(+-1/4), and log2(m / c) = 2 atanh(s) / ln2
-/// for s = (m - c) / (m + c).
+/// log2(x) - less / 2 within 2^-31 of itself, for normal x > 0 and even integers `less`. x = 2^n *
+/// m / c with c = 1 or sqrt(2) = 2^(n - k), m / c within 2^(+-0.254), and log2(m / c) = 2 atanh(s)
+/// / ln2 for s = (m - c) / (m + c).
 FACULA_FN FloatPair log2_pair(float x, float less) {
-  constexpr uint32_t low = 0x3f5744fd, high = 0x3f9837f0;  // 2^-1/4 and 2^1/4
+  constexpr uint32_t low = 0x3f57d567;  // 0.8431, so that the bit below the exponent chooses c
   const uint32_t offset = static_cast<uint32_t>(as_int(x)) - low;
-  const uint32_t bits = (offset & 0x7fffff) + low;
-  const bool upper = bits > high;
-  const float k = static_cast<float>(static_cast<int32_t>(offset) >> 23) - less;
-  const float n = k + select(upper, 0.5f, 0.0f);
-  const float m = as_float(static_cast<int32_t>(bits)), c = select(upper, 1.41421354f, 1.0f);
+  const bool upper = (offset & 0x400000) != 0;
+  const float twice_n = static_cast<float>(static_cast<int32_t>(offset) >> 22) - less;
+  const float m = as_float(static_cast<int32_t>((offset & 0x7fffff) + low));
+  const float c = select(upper, 1.41421354f, 1.0f);
   const float f = m - c, g = m + c, g_low = m - (g - c);
   const float inverse = 1.0f / g, s = f * inverse, z = s * s;
   const float s_low = fma(-s, g_low, fma(-s, g, f)) * inverse;
@@ -231,19 +233,21 @@ FACULA_FN FloatPair log2_pair(float x, float less) {
   const float small =
       fma(s_low, fma(z, factor, factor), lost) - select(upper, 2.46906742e-8f, 0.0f);
   const float rest = fma(s * z, horner(z, 0.416219562f, 0.577064753f, 0.961796701f), small);
-  const float sum = n + linear;  // |n| >= 1/2 > |linear|, or 0
-  return {sum, (linear - (sum - n)) + rest};
+  const float sum = fma(twice_n, 0.5f, linear);  // |n| >= 1/2 > |linear|, or 0
+  return {sum, (linear - fma(twice_n, -0.5f, sum)) + rest};
 }
 
-/// 2^(y * x) for x.low of at most 2^-8 x.high; anything where y * x is NaN.
-FACULA_FN float exp2_product(float y, FloatPair x) {
+/// y * x for x.low of at most 2^-8 x.high. Products beyond 200 become 200; what is in low then, NaN
+/// maybe, does not count.
+FACULA_FN FloatPair bounded_product(float y, FloatPair x) {
   const float product = y * x.high;
-  const float t = bounded(product, -200.0f, 200.0f);
-  // Anything, NaN included, where t is bounded: it does not count then.
-  const float low = bounded(fma(y, x.low, fma(y, x.high, -product)), -1.0f, 1.0f);
-  const float shifted = (t + low) + kRound;
-  const float r = (t - (shifted - kRound)) + low;
-  return scale(exp2m1(r), exponent(shifted));
+  return {bounded(product, -200.0f, 200.0f), fma(y, x.low, fma(y, x.high, -product))};
+}
+/// 2^(high + low) for |high| <= 200, |low| <= 50.
+FACULA_FN float exp2_sum(FloatPair x) {
+  const float shifted = (x.high + x.low) + kRoundToScale;
+  const float r = (x.high - (shifted - kRoundToScale)) + x.low;
+  return scale(exp2m1(r), shifted);
 }
 
 /// For |x| < kSmallAngle: x = n * pi/2 + r with |r| <= pi/4, n modulo 4 in the lowest bits. pi/2
@@ -356,21 +360,25 @@ inline constexpr uint32_t kRareTanAngle = __builtin_bit_cast(uint32_t, kSmallTan
 /// Normal x > 0 are common.
 FACULA_FN uint32_t log_rarity(float x) { return static_cast<uint32_t>(as_int(x)) - 0x00800000u; }
 inline constexpr uint32_t kRareLogarithm = 0x7f000000;
-/// Common are normal a > 0 with |b| < 2^127.
-FACULA_FN uint32_t pow_rarity(float a, float b) { return max(log_rarity(a), angle_rarity(b)); }
+/// Common are normal a > 0 with |b| < 2^16, for which bounded_product gives |low| < 45.
+FACULA_FN uint32_t pow_rarity(float a, float b) {
+  constexpr uint32_t end = 0x47800000;  // 2^16
+  return max(log_rarity(a), angle_rarity(b) + (kRareLogarithm - end));
+}
 
 }  // namespace detail
 
 FACULA_FN float exp(float x) {
-  const auto [r, k] = detail::reduce_exp(detail::bounded(x, -104.0f, 89.0f));
-  return select(x == x, detail::scale(detail::expm1_reduced(r), k), x);
+  const auto [r, shifted] =
+      detail::reduce_exp(detail::bounded(x, -104.0f, 89.0f), detail::kRoundToScale);
+  return select(x == x, detail::scale(detail::expm1_reduced(r), shifted), x);
 }
 
 FACULA_FN float exp2(float x) {
   const float t = detail::bounded(x, -151.0f, 128.0f);
-  const float shifted = t + detail::kRound;
-  const float r = t - (shifted - detail::kRound);  // |r| <= 1/2
-  return select(x == x, detail::scale(detail::exp2m1(r), detail::exponent(shifted)), x);
+  const float shifted = t + detail::kRoundToScale;
+  const float r = t - (shifted - detail::kRoundToScale);  // |r| <= 1/2
+  return select(x == x, detail::scale(detail::exp2m1(r), shifted), x);
 }
 
 FACULA_FN float expm1(float x) {
@@ -405,8 +413,8 @@ FACULA_FN float log1p(float x) {
 /// 1 / (1 + e^-x) = 2^-k / (e^r + 2^-k), the numerator scaled so that it never underflows; both
 /// tails keep their relative accuracy.
 FACULA_FN float sigmoid(float x) {
-  const auto [r, k] = detail::reduce_exp(-detail::bounded(x, -104.0f, 18.0f));
-  const float scaled_power = detail::power(detail::exponent(127 + 40) - k);
+  const auto [r, shifted] = detail::reduce_exp(-detail::bounded(x, -104.0f, 18.0f));
+  const float scaled_power = detail::power(detail::exponent(127 + 40) - detail::exponent(shifted));
   const float denominator = fma(scaled_power, 0x1p-40f, detail::expm1_reduced(r)) + 1.0f;
   return select(x == x, scaled_power / denominator * 0x1p-40f, x);
 }
@@ -525,7 +533,8 @@ FACULA_FN float tan(float x) {
 /// Half of it is finite where the result is.
 FACULA_FN float sinh(float x) {
   const float magnitude = abs(x);
-  const auto [r, k] = detail::reduce_exp(detail::bounded(magnitude, 89.5f));
+  const auto [r, shifted] = detail::reduce_exp(detail::bounded(magnitude, 89.5f));
+  const uint32_t k = detail::exponent(shifted);
   constexpr uint32_t quarter = uint32_t{127 - 2} << 23;
   const int32_t down_exponent = static_cast<int32_t>(quarter - k);
   const float up = detail::power(quarter + k);
@@ -554,18 +563,21 @@ FACULA_FN float atan(float x) {
   return copysign(select(large, 1.57079637f + y, y), x);
 }
 
-/// a to the power b, with all special cases of C's pow. common_pow is for ordinary pairs.
-FACULA_FN float common_pow(float a, float b) {
-  return detail::exp2_product(b, detail::log2_pair(a, 0.0f));
+/// a to the power b, with all special cases of C's pow. common_pow is for ordinary pairs, and is
+/// computed in two halves: of such, processors have more under way at the same time.
+FACULA_FN detail::FloatPair halfway_pow(float a, float b) {
+  return detail::bounded_product(b, detail::log2_pair(a, 0.0f));
 }
+FACULA_FN float common_pow(float a, float b) { return detail::exp2_sum(halfway_pow(a, b)); }
 FACULA_FN float pow(float a, float b) {
   const float magnitude = abs(a);
   const bool subnormal = magnitude < detail::kMinNormal;
   const auto [log2a, low] = detail::log2_pair(select(subnormal, magnitude * 0x1p24f, magnitude),
-                                              select(subnormal, 24.0f, 0.0f));
+                                              select(subnormal, 48.0f, 0.0f));
   const float high =
       select(magnitude == 0.0f, -detail::kInf, select(magnitude < detail::kInf, log2a, magnitude));
-  const float power = detail::exp2_product(b, {high, low});
+  const auto [exponent, rest] = detail::bounded_product(b, {high, low});
+  const float power = detail::exp2_sum({exponent, detail::bounded(rest, -1.0f, 1.0f)});
   // 1^b and a^0 are 1 even for NaN and infinities; (-1)^NaN turns out below not to be.
   const bool one = (b == 0.0f) | (magnitude == 1.0f);
   const float y = select(one, 1.0f, select((a != a) | (b != b), detail::kNan, power));
