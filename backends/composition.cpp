@@ -11,6 +11,7 @@ void register_backends() {
   runtime::hooks.rebase = autograd::rebase;
   runtime::hooks.before_write = autograd::before_write;
   runtime::hooks.observed = autograd::observed;
+  runtime::hooks.made_by = autograd::made_by;
   runtime::hooks.history_name = autograd::history_name;
   cpu::register_backend();
 }

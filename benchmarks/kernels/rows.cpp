@@ -1,6 +1,8 @@
-// What goes over rows: softmax and reductions of [m, n, k] along n, and cross-entropy of n samples
-// and c classes. cross-entropy: weight 0 or 1, ignore 1 to leave out a third of the samples, smooth
-// in percent, reduction 0 for the mean, 1 for the sum, 2 for none.
+// What goes over rows: softmax and reductions of [m, n, k] along n, losses of n pairs, and
+// cross-entropy of n samples and c classes. Losses: reduction 0 for the mean, 1 for the sum, 2 for
+// none. Those of pairs: loss 0 for the square, 1 for the magnitude, 2 for Huber's, 3 for
+// cross-entropy of logits. cross-entropy: weight 0 or 1, ignore 1 to leave out a third of the
+// samples, smooth in percent.
 #include <algorithm>
 
 #include "base/check.h"
@@ -8,7 +10,9 @@
 #include "ops/attrs/cross_entropy_loss.h"
 #include "ops/attrs/cross_entropy_loss_backward.h"
 #include "ops/attrs/log_softmax.h"
+#include "ops/attrs/pair_loss.h"
 #include "ops/attrs/softmax.h"
+#include "ops/attrs/var_mean.h"
 #include "ops/schema/reduction.h"
 
 namespace facula::kernels {
@@ -50,6 +54,27 @@ Operands reduced(const Problem& p) {
   return {{{block(p), kDraw}}, attributes(ReductionAttrs{{1}, false})};
 }
 
+Operands variance(const Problem& p) {
+  return {{{block(p), positive}}, attributes(ops::var_mean_attrs{{1}, 0, false})};
+}
+
+constexpr std::string_view kReductions[] = {"mean", "sum", "none"};
+
+/// Of sums of many pairs.
+Sizes draw_pairs(Random& random) {
+  return {{"n", random.one_in(2) ? random.integer(1, 2000) : random.integer(1, 300000)}};
+}
+Tensor uniform(IntList sizes) { return rand(sizes); }
+
+Operands loss_of_pairs(const Problem& p) {
+  static constexpr std::string_view kLosses[] = {"squared_error", "absolute_error", "huber_error",
+                                                 "logit_cross_entropy"};
+  check<ValueError>(p["loss"] <= 3 && p["reduction"] <= 1,
+                    "problem: the loss is 0 to 3, its reduction 0 or 1");
+  return {{empty({p["n"]}), {empty({p["n"]}), uniform}},
+          attributes(ops::pair_loss_attrs{kLosses[p["loss"]], kReductions[p["reduction"]], 1.0})};
+}
+
 /// Labels of which a third is ignored where asked for, but never the first.
 Operand labels(const Problem& p) {
   const Tensor classes = randint(0, p["c"], {p["n"]});
@@ -64,7 +89,6 @@ Operand weights(const Problem& p) {
 
 template <class Attributes>
 std::shared_ptr<const void> options(const Problem& p) {
-  static constexpr std::string_view kReductions[] = {"mean", "sum", "none"};
   check<ValueError>(p["reduction"] <= 2, "problem: the reduction is 0, 1 or 2");
   return attributes(
       Attributes{kReductions[p["reduction"]], -100, static_cast<double>(p["smooth"]) / 100});
@@ -96,12 +120,19 @@ std::vector<Kind> rows() {
   return {
       {"softmax", block, false, draw, softmax_along_n<ops::softmax_attrs>, nullptr},
       {"log_softmax", block, false, draw, softmax_along_n<ops::log_softmax_attrs>, nullptr},
+      {"pair_loss",
+       {{"n"}, {"loss", 0, 3}, {"reduction", 0, 1}},
+       false,
+       draw_pairs,
+       loss_of_pairs,
+       nullptr},
       {"cross_entropy_loss", classes, false, draw_classes, loss, nullptr},
       {"cross_entropy_loss_backward", classes, false, draw_classes, loss_backward, nullptr},
       reduction("sum", reduced<positive>),
       reduction("mean", reduced<positive>),
       {"prod", block, false, draw_short, reduced<near_one>, nullptr},
       reduction("l2_norm", reduced<normal>),
+      reduction("var_mean", variance),
       reduction("amax", reduced<normal>),
       reduction("amin", reduced<normal>),
   };

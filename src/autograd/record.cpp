@@ -126,6 +126,11 @@ bool observed(const Tensor& tensor) {
   return node && node->extras;
 }
 
+bool made_by(const Tensor& tensor, OpId id) {
+  const TensorImpl& impl = *tensor.impl();
+  return impl.node && impl.output_index == 0 && impl.node->op && impl.node->op->id == id;
+}
+
 std::string history_name(const Tensor& tensor) {
   std::string name;
   bool word_begins = true;

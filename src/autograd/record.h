@@ -4,6 +4,7 @@
 #include <span>
 #include <string>
 
+#include "ops/op_ids.h"
 #include "ops/schema/call.h"
 
 namespace facula::autograd {
@@ -18,6 +19,8 @@ void rebase(const Tensor& self, const Tensor& result);
 Tensor before_write(const Tensor& self, bool keep_values);
 /// True if a hook or retain_grad() waits for the gradient of `tensor`.
 bool observed(const Tensor& tensor);
+/// True if `tensor` is the first result of a recorded call of the op.
+bool made_by(const Tensor& tensor, OpId id);
 /// The op that made `tensor` in PyTorch's notation: "AddBackward0".
 std::string history_name(const Tensor& tensor);
 

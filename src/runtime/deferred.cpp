@@ -153,6 +153,15 @@ KeptCall::KeptCall(OpId id, std::vector<Tensor> inputs, const void* attrs, std::
 KeptCall::KeptCall(const Call& call)
     : KeptCall(call.op.id, {}, call.attributes, call.op.attrs.bytes) {
   for (std::uint32_t i = 0; i < call.count; ++i) inputs.push_back(call.in(i));
+  if (!(tl_mode & kNoGrad)) recorded = requiring_grad();
+}
+
+std::uint64_t KeptCall::requiring_grad() const {
+  std::uint64_t result = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].requires_grad()) result |= std::uint64_t{1} << i;
+  }
+  return result;
 }
 
 Tensor KeptCall::run() const {

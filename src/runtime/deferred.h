@@ -35,10 +35,14 @@ struct KeptCall {
   }
   /// Runs it without recording. Throws what the op throws.
   Tensor run() const;
+  /// Bit i: input i requires its gradient now.
+  std::uint64_t requiring_grad() const;
 
   OpId id;
   std::vector<Tensor> inputs;
   SmallVector<std::max_align_t, 4> attributes;
+  /// Bit i: the call was recorded for the gradient of input i.
+  std::uint64_t recorded = 0;
 };
 
 struct Deferred {

@@ -53,6 +53,8 @@ struct Hooks {
   Tensor (*before_write)(const Tensor& self, bool keep_values) = nullptr;
   /// True if somebody asked for the tensor's gradient: a hook, retain_grad().
   bool (*observed)(const Tensor& tensor) = nullptr;
+  /// True if the tensor is the first result of a recorded call of the op.
+  bool (*made_by)(const Tensor& tensor, OpId id) = nullptr;
   /// The name of the op that made a tensor, as printing shows it ("AddBackward0").
   std::string (*history_name)(const Tensor& tensor) = nullptr;
   /// Takes over a call under kTracing or kAutocast; the mode bits in `handled` are cleared

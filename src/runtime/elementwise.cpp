@@ -214,6 +214,14 @@ bool result_fits(const Op& op, const TensorImpl& reused,
   return true;
 }
 
+/// True if an operand is still to be computed, by the dispatcher or together with a later call.
+bool any_waits(std::initializer_list<const Tensor*> inputs) {
+  for (const Tensor* input : inputs) {
+    if (!input->impl()->load_data()) return true;
+  }
+  return false;
+}
+
 /// The result of an in-place call, computed out of place from operands with the present history.
 Tensor recorded_result(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs) {
   const Tensor& self = *inputs.begin()[0];
@@ -276,7 +284,7 @@ Tensor elementwise_reusing(OpId id, Tensor& reused, std::initializer_list<const 
   const FastCall fast = fast_call(id, inputs);
   const bool fits =
       fast.loop ? fast.shape->dim == impl->dim : result_fits(definition, *impl, inputs);
-  if (!fits) return elementwise(id, inputs, attrs);
+  if (!fits || (!fast.loop && any_waits(inputs))) return elementwise(id, inputs, attrs);
   const bool recording =
       !(tl_mode & kNoGrad) && any_requires_grad(inputs) && definition.def.gradient->rule();
   if (recording && needs_overwritten(definition, reused, inputs))

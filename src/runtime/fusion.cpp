@@ -51,16 +51,31 @@ bool is_free(const Tensor& tensor) {
   return tensor.impl()->references == 1 && !(hooks.observed && hooks.observed(tensor));
 }
 
+/// What was recorded as the first result of `d`.
+const KeptCall& origin_of(const Deferred& d) { return d.origin ? *d.origin : d.values; }
+
+/// True if `result`, whose elements the call computes, has the history of that call and no other,
+/// as a detached tensor or one that went through a custom function has, and the call would be
+/// recorded for the same gradients today.
+bool has_history_of(const KeptCall& call, const Tensor& result) {
+  if (call.requiring_grad() != call.recorded) return false;
+  if (call.recorded == 0) return !result.requires_grad();
+  return result.requires_grad() && hooks.made_by(result, call.id);
+}
+
 /// What relu finds before it: normalized values and a residual, which may be undefined.
 struct Normalized {
   std::shared_ptr<const Deferred> affine;
   Tensor residual;
   /// Nobody else holds the values before the sum.
   bool owned = true;
+  /// The tape may hold one call in place of the parts.
+  bool replaceable = true;
 
   explicit Normalized(const Tensor& input) {
     if (is_normalized(input)) {
       affine = deferral(input);
+      replaceable = has_history_of(origin_of(*affine), input);
       return;
     }
     const std::shared_ptr<const Deferred> sum = deferral(input);
@@ -68,11 +83,13 @@ struct Normalized {
     const std::vector<Tensor>& operands = sum->values.inputs;
     const bool first = is_normalized(operands[0]);
     const Tensor& normalized = operands[first ? 0 : 1];
-    // It may have been read since.
-    if (!is_normalized(normalized)) return;
+    // It may have been read since. The layout of a sum may be that of the other operand.
+    if (!is_normalized(normalized) || normalized.strides() != input.strides()) return;
     affine = deferral(normalized);
     residual = operands[first ? 1 : 0];
     owned = is_free(normalized);
+    replaceable =
+        has_history_of(origin_of(*affine), normalized) && has_history_of(sum->values, input);
   }
 };
 
@@ -137,7 +154,7 @@ Tensor fused_values(const Normalized& n, Relu relu, bool owned) {
 }
 
 void record_fused(const Normalized& n, Relu relu, Outputs& outputs) {
-  const KeptCall& origin = n.affine->origin ? *n.affine->origin : n.affine->values;
+  const KeptCall& origin = origin_of(*n.affine);
   const Tensor* inputs[] = {&origin.inputs[0], &origin.inputs[1], &origin.inputs[2], &n.residual};
   if (origin.id == OpId::channel_affine) {
     const ops::channel_affine_relu_attrs attrs = {relu.cap};
@@ -198,7 +215,7 @@ bool run_normalized(const Call& call, Relu relu, bool owned, Outputs& outputs) {
   if (!before.affine) return false;
   const bool recording = is_recording(call);
   owned = owned && before.owned && is_free(input);
-  if (recording && !owned) return false;
+  if (recording && !(owned && before.replaceable)) return false;
   hand_out(fused_values(before, relu, owned), outputs);
   if (recording) record_fused(before, relu, outputs);
   return true;

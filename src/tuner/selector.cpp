@@ -114,10 +114,11 @@ std::size_t MeasuringSelector::select(const std::vector<Implementation>& list,
   const std::string problem = key + threads;
   {
     const std::lock_guard lock(mutex_);
+    // What was chosen may have been switched off since.
     const auto known = known_.find(problem);
-    if (known != known_.end()) return known->second;
+    if (known != known_.end() && std::ranges::count(choices, known->second)) return known->second;
     if (const auto recalled = recall(key, threads, list, choices)) {
-      known_.emplace(problem, *recalled);
+      known_[problem] = *recalled;
       return *recalled;
     }
   }
@@ -132,7 +133,7 @@ std::size_t MeasuringSelector::select(const std::vector<Implementation>& list,
   const std::size_t chosen = choices[times[fastest] < kWorthwhile * times[0] ? fastest : 0];
   if (runtime::tl_mode & runtime::kVerbose) log_decision(problem, list, choices, times, chosen);
   const std::lock_guard lock(mutex_);
-  known_.emplace(problem, chosen);
+  known_[problem] = chosen;
   choices_[problem] = list[chosen].name;
   return chosen;
 }

@@ -32,6 +32,9 @@ const Problem kProblems[] = {
     {40, 48, 64, 2, 3},                   // as a dense matrix
     {20, 128, 136, 3, 5},                 // tap by tap
     {2, 64, 200, 4, 5},                   // in parts of outputs
+    {16, 16, 1, 32, 3},                   // one channel, which is dense in both layouts
+    {16, 3, 1, 17, 3},
+    {5, 24, 20, 1, 1},                    // one pixel
     {5, 3, 8, 12, 3, 1, 1, kContiguous},  // no epilogue
     {5, 32, 32, 12, 3, 1, 1, kContiguous},
 };
@@ -89,6 +92,7 @@ TEST(FusedConvolution, HasTheBitsOfItsParts) {
           << p.str() << (rest.bias ? " bias" : "") << (rest.affine ? " affine" : "")
           << (rest.residual ? " residual" : "") << (rest.relu ? " relu" : "")
           << (rest.cap ? " with a cap" : "");
+      EXPECT_TRUE(operands.fused(rest).strides() == operands.parts(rest).strides()) << p.str();
     }
   }
 }
@@ -131,10 +135,11 @@ TEST(FusedConvolution, ReluKeepsNaN) {
   Source source(35);
   for (const Problem& p : kProblems) {
     Operands operands(source, p);
-    operands.shift.select(0, 1).fill_(std::numeric_limits<double>::quiet_NaN());
+    const std::int64_t last = p.oc - 1;
+    operands.shift.select(0, last).fill_(std::numeric_limits<double>::quiet_NaN());
     const Tensor y = operands.fused(kRests[1]);
-    EXPECT_TRUE(all(isnan(y.select(1, 1))).item<bool>()) << p.str();
-    EXPECT_FALSE(any(isnan(y.select(1, 0))).item<bool>()) << p.str();
+    EXPECT_TRUE(all(isnan(y.select(1, last))).item<bool>()) << p.str();
+    EXPECT_FALSE(any(isnan(y.narrow(1, 0, last))).item<bool>()) << p.str();
   }
 }
 

@@ -120,12 +120,12 @@ inline std::vector<char> bytes_of(const Tensor& tensor) {
   return bytes;
 }
 
-/// Runs `compute` on 1, 2, 3 and 8 threads; the results must have the same bits.
+/// Runs `compute` on 1, 2, 3, 8 and `most` threads; the results must have the same bits.
 inline void expect_same_bits_on_all_threads(const std::function<Results()>& compute,
-                                            const std::string& what) {
+                                            const std::string& what, int most = 8) {
   const ThreadsGuard restore;
   std::vector<std::vector<char>> first;
-  for (int threads : {1, 2, 3, 8}) {
+  for (int threads : {1, 2, 3, 8, most}) {
     set_num_threads(threads);
     const Results results = compute();
     for (std::size_t i = 0; i < results.size(); ++i) {

@@ -3,6 +3,7 @@
 #include <facula/autograd.h>
 
 #include "tests/backends/kernel_check.h"
+#include "tests/support/expect.h"
 
 namespace facula {
 namespace {
@@ -109,6 +110,40 @@ TEST(Pooling, SameBitsOnAllThreads) {
       const Tensor x = source.values(p.input, kFloat32, format);
       expect_same_bits_on_all_threads([&] { return max_pool(p, x); }, p.str());
       expect_same_bits_on_all_threads([&] { return average_pool(p, x); }, p.str());
+    }
+  }
+}
+
+TEST(MaxPool, ResultsPastTheCachesAreTheSame) {
+  const Tensor one = randn({1, 48, 19, 22}).contiguous(kChannelsLast);
+  for (const Dims& padding : {Dims{0}, Dims{1}}) {
+    const auto pool = [&](const Tensor& x) {
+      return max_pool2d_with_indices(x, {3}, {2}, padding);
+    };
+    const auto [expected, at] = pool(one);
+    const std::int64_t count = copies_past_caches(expected);
+    const auto [values, indices] = pool(copies_of(one, count));
+    for (const std::int64_t image : {std::int64_t{0}, count / 2, count - 1}) {
+      EXPECT_TRUE(bytes_of(values.narrow(0, image, 1)) == bytes_of(expected));
+      EXPECT_TRUE(bytes_of(indices.narrow(0, image, 1)) == bytes_of(at));
+    }
+  }
+}
+
+// Those of a forward pass come in the order of lines; nothing says that others do.
+TEST(MaxPool, IndicesMayPointAnywhereInTheImage) {
+  for (MemoryFormat format : {kContiguous, kChannelsLast}) {
+    const Tensor grad = randn({3, 20, 4, 6}).contiguous(format);
+    const Tensor index = randint(0, 9 * 7, grad.sizes()).to(kInt32).contiguous(format);
+    expect_like_reference(
+        [&] {
+          return Results{max_pool2d_backward(grad, index, {9, 7})};
+        },
+        1e-6, "any indices");
+    for (const int wrong : {-1, 9 * 7, std::numeric_limits<int>::min()}) {
+      const Tensor bad = index.clone();
+      bad.select(0, 2).select(0, 11).select(0, 3).select(0, 5).fill_(wrong);
+      EXPECT_ERROR(IndexError, std::to_string(wrong), max_pool2d_backward(grad, bad, {9, 7}));
     }
   }
 }

@@ -286,7 +286,8 @@ TEST(Winograd, SameBitsOnAllThreads) {
   Source source(14);
   const auto check = [&](const Problem& p) {
     const Operands operands(source, p, kChannelsLast);
-    expect_same_bits_on_all_threads([&] { return operands.all_three(p); }, p.str());
+    // With more threads than blocks of outputs, several share one, where slices have own weights.
+    expect_same_bits_on_all_threads([&] { return operands.all_three(p); }, p.str(), 24);
   };
   for (const Problem& p : kBlocks) check(p);
   for (const Problem& p : kBlocksOfStride2) check(p);

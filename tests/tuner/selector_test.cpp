@@ -140,6 +140,18 @@ TEST_F(Selection, AsksWhoTakesTheProblem) {
   EXPECT_EQ(select({{"slow", refuse, slow, 1}, {"fast", refuse, fast, 1}}, 12), 2u);
 }
 
+TEST_F(Selection, ChoosesAnewWhenItsChoiceIsSwitchedOff) {
+  static bool on = true;
+  const auto if_on = [](const KernelArgs&) -> Refusal { return on ? nullptr : "switched off"; };
+  const std::vector<Implementation> list = {
+      {"slow", accept, slow}, {"fastest", if_on, fastest}, {"fast", accept, fast}};
+  MeasuringSelector any(Alternatives::any_rounding);
+  EXPECT_EQ(select(any, list), 1u);
+  on = false;
+  EXPECT_EQ(select(any, list), 2u);
+  on = true;
+}
+
 TEST_F(Selection, SurvivesFailures) {
   EXPECT_THROW(select({{"failing", accept, failing, 1}, {"fast", accept, fast, 1}}), ValueError);
   EXPECT_EQ(select({{"slow", accept, slow, 1}, {"fast", accept, fast, 1}}), 1u);

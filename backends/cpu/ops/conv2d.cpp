@@ -15,6 +15,7 @@
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
 #include "base/thread_pool.h"
+#include "ops/schema/channels.h"
 
 namespace facula::cpu {
 namespace {
@@ -333,6 +334,8 @@ Refusal refuse(const KernelArgs& args) {
   if (s.stride_h != 1 || s.stride_w != 1) return "stride is not 1";
   if (s.groups != 1) return "groups";
   if (!args.out().is_contiguous()) return "channels_last";
+  // Dense in both layouts, but conv2d_fused, whose bits are the same, goes by what was asked for.
+  if (conv_kind(args) == ConvKind::forward && is_channels_last(args.out())) return "channels_last";
   if (args.in(0).dtype() == kFloat64) return nullptr;
   if (conv_kind(args) == ConvKind::backward_weight &&
       (args.in(0).suggest_memory_format() == kChannelsLast ||

@@ -44,7 +44,23 @@ Tensor relu_backward(Tensor grad, const Tensor& result, std::optional<double> ca
              : relu_backward(std::move(grad), result);
 }
 
-MemoryFormat channel_format(const Tensor& input) { return input.suggest_memory_format(); }
+bool is_channels_last(const Tensor& tensor) {
+  if (tensor.suggest_memory_format() == kChannelsLast) return true;
+  if (tensor.dim() != 4 || tensor.numel() == 0) return false;
+  if (!tensor.is_contiguous(kChannelsLast)) return false;
+  const IntList sizes = tensor.sizes(), strides = tensor.strides();
+  std::int64_t least = 0;
+  for (const int d : {1, 3, 2, 0}) {
+    const bool undecided = d == 0 && least == strides[1];
+    if (strides[d] < least || undecided) return false;
+    least = strides[d] * sizes[d];
+  }
+  return true;
+}
+
+MemoryFormat channel_format(const Tensor& input) {
+  return is_channels_last(input) ? kChannelsLast : kContiguous;
+}
 
 Tensor along_channels(const Tensor& values, int rank) {
   Dims sizes = Dims::filled(rank, 1);

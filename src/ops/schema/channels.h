@@ -17,6 +17,9 @@ void check_residual(const Tensor& residual, const Tensor& input, const char* op)
 void check_cap(std::optional<double> cap, const char* op);
 /// The gradient of min(max(x, 0), cap), given that result.
 Tensor relu_backward(Tensor grad, const Tensor& result, std::optional<double> cap);
+/// True for images that are stored so. Where one layout is as dense as the other, as with one
+/// channel or one pixel, the strides tell which was asked for, as in PyTorch.
+bool is_channels_last(const Tensor& tensor);
 /// channels_last if the input is stored so, else contiguous: what channel ops produce.
 MemoryFormat channel_format(const Tensor& input);
 /// [1, C, 1, ...] view of per-channel values for broadcasting against an input of `rank`

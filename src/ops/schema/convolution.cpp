@@ -1,6 +1,7 @@
 #include "ops/schema/convolution.h"
 
 #include "base/check.h"
+#include "ops/schema/channels.h"
 
 namespace facula {
 namespace {
@@ -67,19 +68,6 @@ void check_conv_dtypes(const char* op, const Tensor& a, const char* a_name, cons
                     "{}: {} is {}, {} {}; both must be float32 or both float64; convert with to()",
                     op, a_name, name_of(a.dtype()), b_name, name_of(b.dtype()));
 }
-
-namespace {
-
-/// A tensor with one channel is dense in both layouts: as in PyTorch, the stride of the channels
-/// tells which was asked for.
-bool is_channels_last(const Tensor& tensor) {
-  if (tensor.suggest_memory_format() == kChannelsLast) return true;
-  const IntList sizes = tensor.sizes();
-  return sizes[1] == 1 && sizes[2] * sizes[3] > 1 && tensor.strides()[1] == 1 &&
-         tensor.is_contiguous(kChannelsLast);
-}
-
-}  // namespace
 
 MemoryFormat conv_format(const Tensor& a, const Tensor& b) {
   return is_channels_last(a) || is_channels_last(b) ? kChannelsLast : kContiguous;
