@@ -3,6 +3,7 @@
 #include <cxxabi.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <new>
 #include <ostream>
@@ -100,12 +101,13 @@ Tensor Module::call(const Tensor& input,
 template <class Forward>
 Tensor Module::call_with_hooks(const Tensor& input, const Forward& forward) const {
   Tensor value = input;
-  for (const Hook& hook : hooks_) {
+  // Copies: a hook may remove itself or register others.
+  for (const std::vector<Hook> hooks = hooks_; const Hook& hook : hooks) {
     if (!hook.before) continue;
     if (Tensor replaced = hook.before(*this, value); replaced.defined()) value = replaced;
   }
   Tensor result = forward(value);
-  for (const Hook& hook : hooks_) {
+  for (const std::vector<Hook> hooks = hooks_; const Hook& hook : hooks) {
     if (!hook.after) continue;
     if (Tensor replaced = hook.after(*this, value, result); replaced.defined()) result = replaced;
   }
@@ -114,17 +116,21 @@ Tensor Module::call_with_hooks(const Tensor& input, const Forward& forward) cons
 
 namespace {
 
-std::int64_t next_hook_id(const auto& hooks) { return hooks.empty() ? 1 : hooks.back().id + 1; }
+/// An id is never given twice, so that removing a hook that is gone leaves newer ones alone.
+std::int64_t next_hook_id() {
+  static std::atomic<std::int64_t> id = 0;
+  return ++id;
+}
 
 }  // namespace
 
 std::int64_t Module::register_forward_pre_hook(ForwardPreHook hook) {
-  hooks_.push_back({next_hook_id(hooks_), std::move(hook), nullptr});
+  hooks_.push_back({next_hook_id(), std::move(hook), nullptr});
   return hooks_.back().id;
 }
 
 std::int64_t Module::register_forward_hook(ForwardHook hook) {
-  hooks_.push_back({next_hook_id(hooks_), nullptr, std::move(hook)});
+  hooks_.push_back({next_hook_id(), nullptr, std::move(hook)});
   return hooks_.back().id;
 }
 

@@ -247,6 +247,56 @@ TEST(Module, Hooks) {
   EXPECT_EQ(calls, 2);
 }
 
+TEST(Module, HooksMayRemoveThemselvesAndRegisterOthers) {
+  Linear fc({.in = 2, .out = 2});
+  const Tensor x = ones({1, 2});
+  std::string calls;
+  std::int64_t once = 0;
+  once = fc.register_forward_pre_hook([&](const Module&, const Tensor&) {
+    calls += "once ";
+    fc.remove_hook(once);
+    // Enough for the list to move.
+    for (int i = 0; i < 16; ++i) {
+      fc.register_forward_pre_hook([](const Module&, const Tensor&) { return Tensor(); });
+    }
+    fc.register_forward_hook([&](const Module&, const Tensor&, const Tensor&) {
+      calls += "registered ";
+      return Tensor();
+    });
+    return Tensor();
+  });
+  fc.register_forward_pre_hook([&](const Module&, const Tensor&) {
+    calls += "next ";
+    return Tensor();
+  });
+  std::int64_t after = 0;
+  after = fc.register_forward_hook([&](const Module&, const Tensor&, const Tensor&) {
+    calls += "after ";
+    fc.remove_hook(after);
+    return Tensor();
+  });
+  fc(x);
+  EXPECT_EQ(calls, "once next after registered ");
+  calls.clear();
+  fc(x);
+  EXPECT_EQ(calls, "next registered ");
+}
+
+TEST(Module, HookIdsAreNotGivenAgain) {
+  Linear fc({.in = 2, .out = 2});
+  int calls = 0;
+  const auto count = [&](const Module&, const Tensor&) {
+    ++calls;
+    return Tensor();
+  };
+  const std::int64_t gone = fc.register_forward_pre_hook(count);
+  fc.remove_hook(gone);
+  EXPECT_NE(fc.register_forward_pre_hook(count), gone);
+  fc.remove_hook(gone);
+  fc(ones({1, 2}));
+  EXPECT_EQ(calls, 1);
+}
+
 TEST(Module, LossesHaveHooksAndPaths) {
   struct Net : Module {
     CrossEntropyLoss loss{*this, "loss"};

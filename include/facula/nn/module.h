@@ -210,7 +210,7 @@ class FACULA_API Module : public Member {
   LoadReport load_pth(const std::string& path, const LoadPthOptions& options = {}) const;
 
   // --- Hooks ---------------------------------------------------------------------------------
-  /// Return an id for remove_hook.
+  /// Return an id for remove_hook. Hooks may remove themselves and register others.
   std::int64_t register_forward_pre_hook(ForwardPreHook hook);
   std::int64_t register_forward_hook(ForwardHook hook);
   /// Does nothing if the hook is gone already.
