@@ -113,7 +113,8 @@ std::unique_ptr<optim::LRScheduler> make_schedule(const TrainOptions& options,
     return after_warmup(optimizer, warmup, optim::CosineAnnealingLR(optimizer, {.T_max = rest}));
   }
   if (options.schedule == "onecycle") {
-    // The schedule is also stepped after the last update.
+    // One step more than there are updates, so that the last update still learns: the least rate,
+    // 1e-4 of the first one, comes after it.
     return std::make_unique<optim::OneCycleLR>(
         optimizer, optim::OneCycleLROptions{.max_lr = {options.lr}, .total_steps = steps + 1});
   }

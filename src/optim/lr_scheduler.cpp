@@ -220,9 +220,9 @@ OneCycleLR::Place OneCycleLR::locate(std::int64_t t) const {
   double begin = 0;
   for (const Phase& phase : phases_) {
     if (position <= phase.end || &phase == &phases_.back()) {
-      // A phase of no length has been passed already.
+      // A phase of no length has been passed already; so has the last one after the last step.
       const double length = phase.end - begin;
-      return {&phase, length == 0 ? 1 : (position - begin) / length};
+      return {&phase, length <= 0 ? 1 : std::min((position - begin) / length, 1.0)};
     }
     begin = phase.end;
   }

@@ -86,6 +86,34 @@ TEST_F(Schedules, OneCycleLRInThreePhases) {
                 0.02928571429, 0.01514285714, 0.001});
 }
 
+/// A loop that steps after every batch also steps after the last one: PyTorch's rate there is
+/// beyond the schedule, negative if linear; here it stays.
+TEST_F(Schedules, OneCycleLRMayBeSteppedTotalStepsTimes) {
+  OneCycleLROptions options{.max_lr = {1}, .total_steps = 8, .anneal_strategy = "linear"};
+  expect_rates(OneCycleLR(optimizer, options),
+               {0.04, 0.7257142857, 0.8928575714, 0.7142868571, 0.5357161429, 0.3571454286,
+                0.1785747143, 4e-06, 4e-06});
+  options.anneal_strategy = "cos";
+  expect_rates(OneCycleLR(optimizer, options),
+               {0.04, 0.8192751049, 0.9719417774, 0.8117456539, 0.5559840141, 0.2830609982,
+                0.07664159383, 4e-06, 4e-06});
+  options.three_phase = true;
+  options.pct_start = 0.4;
+  expect_rates(OneCycleLR(optimizer, options),
+               {0.04, 0.4516888776, 0.9805566273, 0.7193992062, 0.1161983042, 0.03497071794,
+                0.01291061147, 4e-06, 4e-06});
+  options.anneal_strategy = "linear";
+  expect_rates(OneCycleLR(optimizer, options),
+               {0.04, 0.4763636364, 0.9127272727, 0.6509090909, 0.2145454545, 0.03077015385,
+                0.01538707692, 4e-06, 4e-06});
+  options.pct_start = 0.575;  // the second phase ends after the last step
+  OneCycleLR schedule(optimizer, options);
+  for (int t = 0; t < 8; ++t) schedule.step();
+  EXPECT_NEAR(optimizer.lr(), 4e-06, 1e-15);
+  EXPECT_EQ(optimizer.momentum(), 0.95);
+  EXPECT_THROW(schedule.step(), ValueError);
+}
+
 TEST_F(Schedules, OneCycleLRMovesTheMomentumTheOtherWay) {
   const double expected[] = {0.95,         0.9177302444, 0.8625744626, 0.8505584587,
                              0.8566987298, 0.8688255099, 0.8852622413, 0.9037365047,

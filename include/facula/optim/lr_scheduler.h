@@ -173,7 +173,8 @@ struct OneCycleLROptions {
 };
 /// From max_lr / div_factor up to max_lr and down to max_lr / div_factor / final_div_factor, with
 /// the momentum going the other way (Smith & Topin, 2018). It begins at max_lr / div_factor
-/// whatever the rate was. Step it after every batch; stepping beyond total_steps throws ValueError.
+/// whatever the rate was. Step it after every batch: the least rate is that of the last one, and
+/// stays after it; stepping more than total_steps times throws ValueError.
 class FACULA_API OneCycleLR : public LRScheduler {
  public:
   OneCycleLR(Optimizer& optimizer, OneCycleLROptions options);
