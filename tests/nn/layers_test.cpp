@@ -198,6 +198,25 @@ TEST(Losses, EqualPyTorch) {
   EXPECT_THROW(CrossEntropyLoss({.label_smoothing = 2}), ValueError);
 }
 
+// Expected values: PyTorch 1.13.1 with x and weight as above, z = torch.stack([x, x * 2 - 1, -x],
+// 2).
+TEST(Losses, OfClassesAtManyPositionsEqualPyTorch) {
+  const Tensor x = tensor({1, -1, 2, 0.5, 0, -2}, {2, 3}, kFloat64);
+  const Tensor logits = stack({x, x * 2 - 1, neg(x)}, 2);
+  const Tensor log_probs = log_softmax(logits, 1);
+  const Tensor target = tensor({2, 0, -100, 1, 1, 0}, {2, 3}, kInt64);
+  const Tensor weight = tensor({1, 2, 3}, {3}, kFloat64);
+  for (const auto& [reduction, expected] :
+       {std::pair("mean", 1.1730054029898611), std::pair("sum", 10.55704862690875)}) {
+    const NLLLoss nll({.weight = weight, .reduction = reduction});
+    EXPECT_NEAR(nll(log_probs, target).item(), expected, 1e-9) << reduction;
+    const CrossEntropyLoss cross_entropy({.weight = weight, .reduction = reduction});
+    EXPECT_NEAR(cross_entropy(logits, target).item(), expected, 1e-9) << reduction;
+  }
+  const Tensor single = log_probs[0].permute({1, 0})[0], label = tensor(2, kInt64);
+  EXPECT_NEAR(NLLLoss({.weight = weight})(single, label).item(), 0.34901221676818645, 1e-9);
+}
+
 TEST(Init, Distributions) {
   const Tensor t = empty({400, 50});
   EXPECT_NEAR(moments(init::uniform_(t, -1, 3)).mean, 1, 0.05);

@@ -7,13 +7,13 @@
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/streaming.h"
-#include "base/check.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
 #include "ops/attrs/cross_entropy_loss.h"
 #include "ops/attrs/cross_entropy_loss_backward.h"
 #include "ops/attrs/log_softmax.h"
 #include "ops/attrs/softmax.h"
+#include "ops/schema/cross_entropy.h"
 
 #include <facula/ops.h>
 
@@ -123,11 +123,9 @@ class Targets {
     }
     for (std::int64_t i = 0; i < labels_.numel(); ++i) {
       const std::int64_t label = label_at(i);
-      check<IndexError>((label >= 0 && label < classes) || label == ignored,
-                        "cross_entropy: label {} at position {} is outside [0, {}); correct the "
-                        "data, or set ignore_index to skip such labels",
-                        label, i, classes);
-      if (label != ignored) total_ += weight_at(label);
+      if (label == ignored) continue;
+      check_label(label, i, classes, "cross_entropy");
+      total_ += weight_at(label);
     }
   }
 

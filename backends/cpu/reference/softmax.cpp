@@ -4,12 +4,12 @@
 #include <facula/ops.h>
 
 #include "backends/cpu/registration.h"
-#include "base/check.h"
 #include "core/tensor_impl.h"
 #include "ops/attrs/cross_entropy_loss.h"
 #include "ops/attrs/cross_entropy_loss_backward.h"
 #include "ops/attrs/log_softmax.h"
 #include "ops/attrs/softmax.h"
+#include "ops/schema/cross_entropy.h"
 
 namespace facula::cpu {
 namespace {
@@ -65,10 +65,7 @@ struct Shares {
     for (std::int64_t i = 0; i < labels.numel(); ++i) {
       const std::int64_t label = labels.impl()->typed<std::int64_t>()[i];
       if (label == attrs.ignore_index) continue;
-      check<IndexError>(label >= 0 && label < classes,
-                        "cross_entropy: label {} at position {} is outside [0, {}); correct the "
-                        "data, or set ignore_index to skip such labels",
-                        label, i, classes);
+      check_label(label, i, classes, "cross_entropy");
       double* row = values.impl()->typed<double>() + i * classes;
       for (std::int64_t c = 0; c < classes; ++c) row[c] = each * weight_of(c);
       row[label] += (1 - smoothing) * weight_of(label);

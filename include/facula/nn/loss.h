@@ -52,7 +52,7 @@ struct NLLLossOptions {
   std::int64_t ignore_index = -100;
   std::string reduction = "mean";
 };
-/// Of log-probabilities [N, C] and class indices [N] int64.
+/// Of log-probabilities [N, C, ...] and class indices [N, ...] int64.
 class FACULA_API NLLLoss : public Loss {
  public:
   explicit NLLLoss(NLLLossOptions options = {}, Place place = {});

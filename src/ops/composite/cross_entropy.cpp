@@ -1,6 +1,6 @@
 #include <facula/ops.h>
 
-#include "base/check.h"
+#include "ops/schema/cross_entropy.h"
 #include "ops/schema/loss.h"
 #include "ops/schema/op_def.h"
 
@@ -33,34 +33,17 @@ Tensor with_probabilities(const Tensor& input, const Tensor& target, const Tenso
 Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tensor& weight,
                      std::string_view reduction, std::int64_t ignore_index,
                      double label_smoothing) {
-  check<ValueError>(self.defined() && target.defined(),
-                    "cross_entropy: an input is an undefined tensor");
+  check_class_scores(self, target, weight, reduction, "cross_entropy");
+  check_label_smoothing(label_smoothing);
   check_not_empty(self, target, reduction, "cross_entropy");
   if (facula::is_floating_point(target.dtype()) && target.sizes() == self.sizes()) {
     return with_probabilities(self, target, weight, reduction, label_smoothing);
   }
-  auto loss = [&](const Tensor& logits, const Tensor& labels) {
+  check_class_indices(self, target, "cross_entropy");
+  return loss_of_rows(self, target, reduction, [&](const Tensor& logits, const Tensor& labels) {
     return std::get<0>(
         cross_entropy_loss(logits, labels, weight, reduction, ignore_index, label_smoothing));
-  };
-  if (self.dim() == 2) return loss(self, target);
-  if (self.dim() == 1) {
-    const Tensor single = loss(reshape(self, {1, self.numel()}), reshape(target, 1));
-    return reshape(single, target.sizes());
-  }
-  check<ShapeError>(self.dim() > 2, "cross_entropy: logits of size {}, expected [N, C, ...]",
-                    self.sizes());
-  Dims order, positions(self.sizes());
-  order.push_back(0);
-  for (int d = 2; d < self.dim(); ++d) order.push_back(d);
-  order.push_back(1);
-  positions.erase(1);
-  check<ShapeError>(target.sizes() == positions,
-                    "cross_entropy: target of size {} for logits of size {}, expected {}",
-                    target.sizes(), self.sizes(), positions);
-  const Tensor rows = reshape(permute(self, order), {-1, self.size(1)});
-  const Tensor losses = loss(rows, reshape(target, -1));
-  return reduction == "none" ? reshape(losses, positions) : losses;
+  });
 }
 
 namespace ops {
@@ -80,15 +63,23 @@ CompositeDef define_cross_entropy() {
             s.add({s.normal({5, 4}), target});
             s.add({s.normal({5, 4}), target, s.uniform({4}, 0.5, 2), "mean", -100, 0.1});
             s.add({s.normal({2, 4, 3}), s.integers({2, 3}, 0, 4), NoneType{}, "none"});
+            s.add({s.normal({4}), tensor(std::int64_t{2}), NoneType{}, "none"});
             s.add({s.normal({3, 4}), softmax(s.normal({3, 4}), 1)});
           },
       .errors =
           [](ErrorSamples& e) {
             e.fails({e.normal({2, 4}), tensor({0, 4}, {2}, kInt64)}, "label 4");
             e.fails({e.normal({2, 4, 3}), e.integers({2, 4}, 0, 4)}, "target of size");
+            e.fails({e.normal({4}), e.integers({1}, 0, 4)}, "expected []");
+            e.fails({e.normal({}), e.normal({})}, "expected [C]");
             e.fails({e.normal({0, 4}), tensor({}, {0}, kInt64)},
                     "[0, 4] with a target of size [0]");
             e.fails({e.normal({2, 4, 0}), e.normal({2, 4, 0})}, "has no mean");
+            const Tensor x = e.normal({2, 4}), probabilities = softmax(e.normal({2, 4}), 1);
+            e.fails({x, probabilities, NoneType{}, "average"}, "reduction");
+            e.fails({x, probabilities, NoneType{}, "mean", -100, 1.5}, "label_smoothing 1.5");
+            e.fails({x, probabilities, e.normal({3})}, "weight of size [3] for 4 classes");
+            e.fails({x, probabilities, e.normal({4, 1})}, "weight of size [4, 1]");
           },
   };
 }

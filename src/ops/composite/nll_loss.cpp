@@ -1,30 +1,41 @@
 #include <facula/ops.h>
 
+#include "ops/schema/cross_entropy.h"
 #include "ops/schema/loss.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
+namespace {
+
+/// Without it, the errors would be those of the indexing that picks the labels' elements.
+void check_labels(const Tensor& target, std::int64_t classes, std::int64_t ignore_index) {
+  if (target.device().is_null()) return;
+  const std::vector<std::int64_t> labels = target.to_vector<std::int64_t>();
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    if (labels[i] == ignore_index) continue;
+    check_label(labels[i], static_cast<std::int64_t>(i), classes, "nll_loss");
+  }
+}
+
+}  // namespace
+
 Tensor nll_loss(const Tensor& self, const Tensor& target, const Tensor& weight,
                 std::string_view reduction, std::int64_t ignore_index) {
-  check<ValueError>(self.defined() && target.defined(),
-                    "nll_loss: an input is an undefined tensor");
-  check<ShapeError>(
-      self.dim() == 2 && target.dim() == 1 && target.size(0) == self.size(0),
-      "nll_loss: target of size {} for log-probabilities of size {}, expected [N] and "
-      "[N, C]",
-      target.sizes(), self.sizes());
-  check<ValueError>(reduction == "mean" || reduction == "sum" || reduction == "none",
-                    "nll_loss: unknown reduction \"{}\"; use mean, sum or none", reduction);
+  check_class_scores(self, target, weight, reduction, "nll_loss");
+  check_class_indices(self, target, "nll_loss");
   check_not_empty(self, target, reduction, "nll_loss");
-  const Tensor counted = target != ignore_index;
-  const Tensor labels = where(counted, target, 0);
-  const Tensor picked = reshape(gather(self, 1, reshape(labels, {-1, 1})), -1);
-  const Tensor weights =
-      weight.defined() ? index_select(weight, 0, labels) : ones_like(picked.detach());
-  Tensor losses = where(counted, neg(picked * weights), 0);
-  if (reduction == "none") return losses;
-  return reduction == "sum" ? sum(losses) : sum(losses) / sum(where(counted, weights, 0));
+  return loss_of_rows(self, target, reduction, [&](const Tensor& rows, const Tensor& indices) {
+    check_labels(indices, rows.size(1), ignore_index);
+    const Tensor counted = indices != ignore_index;
+    const Tensor labels = where(counted, indices, 0);
+    const Tensor picked = reshape(gather(rows, 1, reshape(labels, {-1, 1})), -1);
+    const Tensor weights =
+        weight.defined() ? index_select(weight, 0, labels) : ones_like(picked.detach());
+    Tensor losses = where(counted, neg(picked * weights), 0);
+    if (reduction == "none") return losses;
+    return reduction == "sum" ? sum(losses) : sum(losses) / sum(where(counted, weights, 0));
+  });
 }
 
 namespace ops {
@@ -34,13 +45,18 @@ CompositeDef define_nll_loss() {
       .signature =
           "nll_loss(Tensor self, Tensor target, Tensor? weight=None, "
           "str reduction='mean', int ignore_index=-100) -> Tensor",
-      .doc = "Negative log-likelihood of log-probabilities [N, C] at class indices [N] int64.",
+      .doc =
+          "Negative log-likelihood of log-probabilities [N, C, ...] or [C] at class indices "
+          "[N, ...] or [] int64.",
       .samples =
           [](Samples& s) {
             const Tensor target = tensor({0, 3, 2, -100, 1}, {5}, kInt64);
             s.add({s.normal({5, 4}), target});
             s.add({s.normal({5, 4}), target, s.uniform({4}, 0.5, 2), "sum"});
             s.add({s.normal({5, 4}), tensor({0, 3, 2, 2, 1}, {5}, kInt64), NoneType{}, "none", 2});
+            s.add({s.normal({2, 4, 3}), s.integers({2, 3}, 0, 4)});
+            s.add({s.normal({2, 4, 2, 3}), s.integers({2, 2, 3}, 0, 4), NoneType{}, "none", 1});
+            s.add({s.normal({4}), tensor(std::int64_t{2}), NoneType{}, "none"});
           },
       .errors =
           [](ErrorSamples& e) {
@@ -48,6 +64,17 @@ CompositeDef define_nll_loss() {
             e.fails({e.normal({2, 4}), tensor({0, 1}, {2}, kInt64), NoneType{}, "average"},
                     "reduction");
             e.fails({e.normal({0, 4}), tensor({}, {0}, kInt64)}, "has no mean");
+            const Tensor target = tensor({0, 1}, {2}, kInt64);
+            e.fails({e.normal({2, 4}), tensor({0, 4}, {2}, kInt64)},
+                    "nll_loss: label 4 at position 1 is outside [0, 4)");
+            e.fails({e.normal({2, 4}), tensor({-1, 1}, {2}, kInt64)}, "set ignore_index");
+            e.fails({e.normal({2, 4}), target.to(kUInt8)}, "expected int64 class indices");
+            e.fails({e.normal({2, 4}), e.normal({2, 4})}, "expected int64 class indices");
+            e.fails({e.normal({2, 4}), target, e.normal({5})}, "weight of size [5] for 4 classes");
+            e.fails({e.normal({2, 4}), target, e.normal({4}).to(kFloat64)}, "weight of dtype");
+            e.fails({e.normal({2, 4, 3}), target}, "expected [2, 3]");
+            e.fails({e.normal({}), target}, "expected [C]");
+            e.fails({e.integers({2, 4}, 0, 4), target}, "use float32 or float64");
           },
   };
 }

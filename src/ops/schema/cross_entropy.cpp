@@ -3,34 +3,68 @@
 #include <facula/ops.h>
 
 namespace facula {
+namespace {
+
+int class_dim(const Tensor& input) { return input.dim() == 1 ? 0 : 1; }
+
+}  // namespace
+
+void check_class_scores(const Tensor& input, const Tensor& target, const Tensor& weight,
+                        std::string_view reduction, const char* op) {
+  check<ValueError>(input.defined() && target.defined(), "{}: an input is an undefined tensor", op);
+  check<ShapeError>(input.dim() > 0,
+                    "{}: an input of size {}, expected [C], [N, C] or [N, C, ...] with C classes",
+                    op, input.sizes());
+  check<DTypeError>(kFloatingTypes.contains(input.dtype()),
+                    "{}: an input of dtype {} is not supported; use float32 or float64", op,
+                    name_of(input.dtype()));
+  if (weight.defined()) {
+    const std::int64_t classes = input.size(class_dim(input));
+    check<ShapeError>(weight.dim() == 1 && weight.size(0) == classes,
+                      "{}: weight of size {} for {} classes, expected [{}]", op, weight.sizes(),
+                      classes, classes);
+    check<DTypeError>(weight.dtype() == input.dtype(),
+                      "{}: weight of dtype {} for an input of dtype {}; convert one with to()", op,
+                      name_of(weight.dtype()), name_of(input.dtype()));
+  }
+  check<ValueError>(reduction == "mean" || reduction == "sum" || reduction == "none",
+                    "{}: unknown reduction \"{}\"; use mean, sum or none", op, reduction);
+}
+
+void check_class_indices(const Tensor& input, const Tensor& target, const char* op) {
+  check<DTypeError>(target.dtype() == kInt64,
+                    "{}: target of dtype {}, expected int64 class indices; convert it with "
+                    "to(kInt64)",
+                    op, name_of(target.dtype()));
+  Dims positions(input.sizes());
+  positions.erase(class_dim(input));
+  check<ShapeError>(target.sizes() == positions,
+                    "{}: target of size {} for an input of size {}, expected {}", op,
+                    target.sizes(), input.sizes(), positions);
+}
+
+void check_label_smoothing(double label_smoothing) {
+  check<ValueError>(label_smoothing >= 0 && label_smoothing <= 1,
+                    "cross_entropy: label_smoothing {} is outside [0, 1]", label_smoothing);
+}
 
 void check_cross_entropy(const Tensor& logits, const Tensor& target, const Tensor& weight,
                          std::string_view reduction, double label_smoothing) {
-  check<ValueError>(logits.defined() && target.defined(),
-                    "cross_entropy: an input is an undefined tensor");
+  check_class_scores(logits, target, weight, reduction, "cross_entropy");
   check<ShapeError>(logits.dim() == 2, "cross_entropy: logits of size {}, expected [N, C]",
                     logits.sizes());
-  check<DTypeError>(kFloatingTypes.contains(logits.dtype()),
-                    "cross_entropy: logits of dtype {} are not supported; use float32 or float64",
-                    name_of(logits.dtype()));
-  check<DTypeError>(target.dtype() == kInt64,
-                    "cross_entropy: target of dtype {}, expected int64 class indices",
-                    name_of(target.dtype()));
-  check<ShapeError>(target.dim() == 1 && target.sizes()[0] == logits.sizes()[0],
-                    "cross_entropy: target of size {} for logits of size {}, expected [N]",
-                    target.sizes(), logits.sizes());
-  if (weight.defined()) {
-    check<ShapeError>(weight.dim() == 1 && weight.sizes()[0] == logits.sizes()[1],
-                      "cross_entropy: weight of size {} for {} classes, expected [C]",
-                      weight.sizes(), logits.sizes()[1]);
-    check<DTypeError>(weight.dtype() == logits.dtype(),
-                      "cross_entropy: weight of dtype {} for logits of dtype {}",
-                      name_of(weight.dtype()), name_of(logits.dtype()));
+  check_class_indices(logits, target, "cross_entropy");
+  check_label_smoothing(label_smoothing);
+}
+
+Tensor rows_of_classes(const Tensor& input) {
+  if (input.dim() == 1) return reshape(input, {1, input.numel()});
+  Dims order;
+  for (int d = 0; d < input.dim(); ++d) {
+    if (d != 1) order.push_back(d);
   }
-  check<ValueError>(reduction == "mean" || reduction == "sum" || reduction == "none",
-                    "cross_entropy: unknown reduction \"{}\"; use mean, sum or none", reduction);
-  check<ValueError>(label_smoothing >= 0 && label_smoothing <= 1,
-                    "cross_entropy: label_smoothing {} is outside [0, 1]", label_smoothing);
+  order.push_back(1);
+  return reshape(permute(input, order), {-1, input.size(1)});
 }
 
 Tensor cross_entropy_weight_gradient(const Tensor& terms, const Tensor& target,
