@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ops/schema/op_def.h"
+#include "ops/schema/zero_gradient.h"
 
 namespace facula {
 
@@ -15,7 +16,12 @@ Tensor norm(const Tensor& self, double p, IntList dim, bool keepdim) {
   if (p == 1) return sum(abs(self), dim, keepdim);
   if (p == 0) return sum((self != 0).to(self.dtype()), dim, keepdim);
   if (std::isinf(p)) return p > 0 ? amax(abs(self), dim, keepdim) : amin(abs(self), dim, keepdim);
-  return pow(sum(pow(abs(self), p), dim, keepdim), 1 / p);
+  const auto power = [p](const Tensor& x) { return pow(x, p); };
+  const auto root = [p](const Tensor& x) { return pow(x, 1 / p); };
+  // Below 1 it is the power whose slope at 0 is infinite, above 1 the root.
+  if (p > 1) return flat_at_zero(sum(power(abs(self)), dim, keepdim), 0, root);
+  const double at_zero = p > 0 ? 0 : std::numeric_limits<double>::infinity();
+  return root(sum(flat_at_zero(abs(self), at_zero, power), dim, keepdim));
 }
 
 namespace ops {
@@ -26,7 +32,7 @@ CompositeDef define_norm() {
       .doc =
           "(sum of |self|^p)^(1/p) over the given dimensions (none given: all); the "
           "greatest or least magnitude for p = inf or -inf, the number of nonzeros for p = "
-          "0.  self: [*] floating.",
+          "0; the gradient at 0 is 0.  self: [*] floating.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 4})});

@@ -1,13 +1,15 @@
 #include <facula/ops.h>
 
 #include "ops/schema/reduction.h"
+#include "ops/schema/zero_gradient.h"
 
 namespace facula {
 
 Tensor std(const Tensor& self, IntList dim, std::int64_t correction, bool keepdim) {
   check<DTypeError>(self.is_floating_point(), "std: not for {}; convert it with to(kFloat32)",
                     name_of(self.dtype()));
-  return sqrt(var(self, dim, correction, keepdim));
+  return flat_at_zero(var(self, dim, correction, keepdim), 0,
+                      [](const Tensor& variance) { return sqrt(variance); });
 }
 
 namespace ops {
@@ -15,7 +17,7 @@ namespace ops {
 CompositeDef define_std() {
   return {
       .signature = "std(Tensor self, int[] dim=[], int correction=1, bool keepdim=False) -> Tensor",
-      .doc = "Square root of var.  self: [*] floating.",
+      .doc = "Square root of var; the gradient at 0 is 0.  self: [*] floating.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({7})});
