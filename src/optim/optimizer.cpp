@@ -124,8 +124,8 @@ void Optimizer::step() {
 void Optimizer::step_group(std::size_t index) {
   Group& group = groups_[index];
   const std::vector<StateTensor> wanted = state_tensors(index);
-  // Usually all parameters have taken the same number of steps, so that there is one batch. Those
-  // with another number wait for the next round.
+  // Usually all parameters have taken the same number of steps, and all or none have state, so that
+  // there is one batch. The others wait for the next round.
   std::vector<Slot*> waiting;
   for (Slot& slot : group.slots) waiting.push_back(&slot);
   std::vector<Slot*> later;
@@ -134,8 +134,13 @@ void Optimizer::step_group(std::size_t index) {
     for (Slot* slot : waiting) {
       const Tensor grad = slot->param.grad();
       if (!grad.defined()) continue;
-      if (batch_.steps == 0) batch_.steps = slot->steps + 1;
-      if (slot->steps + 1 != batch_.steps) {
+      // Not that of the first step: SGD keeps a buffer only while it has momentum.
+      const bool begins = wanted[0].used && !slot->state[0].defined();
+      if (batch_.steps == 0) {
+        batch_.steps = slot->steps + 1;
+        batch_.begins = begins;
+      }
+      if (slot->steps + 1 != batch_.steps || begins != batch_.begins) {
         later.push_back(slot);
         continue;
       }

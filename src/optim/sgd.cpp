@@ -47,7 +47,7 @@ void SGD::update(std::size_t group, const Batch& batch) {
   const SGDOptions& options = options_[group];
   facula::sgd_step_(batch.params, batch.grads, batch.state[0], tensor(options.lr, kFloat64),
                     tensor(options.momentum, kFloat64), options.dampening, options.weight_decay,
-                    options.nesterov, options.maximize, batch.steps == 1);
+                    options.nesterov, options.maximize, batch.begins);
 }
 
 StateDict SGD::options_state(std::size_t group) const {

@@ -63,6 +63,26 @@ TEST(SGD, EqualsPyTorch) {
       {1.25440323165, -2.21797668611, 0.708931136025, 0.507865624702});
 }
 
+// Expected values: PyTorch 1.13.1, which begins a buffer with the gradient itself when momentum is
+// turned on, or when a parameter has its first gradient after that, whatever the number of steps.
+TEST(SGD, MomentumMayBeTurnedOnLater) {
+  const double expected[][2] = {{0.99, 0.98},  {0.97, 0.96},  {0.94, 0.96},
+                                {0.893, 0.94}, {0.843, 0.92}, {0.7707, 0.892}};
+  const Tensor p = tensor({1.0}, {1}, kFloat64).requires_grad_();
+  const Tensor q = tensor({1.0}, {1}, kFloat64).requires_grad_();
+  SGD optimizer({p, q}, {.lr = 0.1});
+  for (int t = 1; t <= 6; ++t) {
+    if (t == 3) optimizer.set_options(0, {.lr = 0.1, .momentum = 0.9, .dampening = 0.5});
+    if (t == 5) optimizer.set_momentum(0, 0);
+    if (t == 6) optimizer.set_momentum(0, 0.9);
+    p.set_grad(tensor({0.1 * t}, {1}, kFloat64));
+    q.set_grad(t == 3 ? Tensor() : tensor({0.2}, {1}, kFloat64));
+    optimizer.step();
+    EXPECT_NEAR(p.item(), expected[t - 1][0], 1e-12) << t;
+    EXPECT_NEAR(q.item(), expected[t - 1][1], 1e-12) << t;
+  }
+}
+
 TEST(Adam, EqualsPyTorch) {
   expect_trained<Adam>(AdamOptions{.lr = 0.1},
                        {0.611640672126, -1.60000002, 0.137342313739, 0.0225118785573});

@@ -83,6 +83,7 @@ class FACULA_API Optimizer {
   /// Parameters that take the same step together: what the step's op gets.
   struct Batch {
     std::int64_t steps;  ///< this step included
+    bool begins;         ///< whether the state is new, and zero
     std::vector<Tensor> params, grads, state[kMaxState];
   };
 
