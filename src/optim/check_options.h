@@ -1,4 +1,4 @@
-// What the options of all optimizers have in common.
+// What the options of optimizers and schedules have in common.
 #pragma once
 
 #include <cmath>
@@ -7,9 +7,14 @@
 
 namespace facula::optim {
 
-inline void check_not_negative(double value, const char* optimizer, const char* option) {
+inline void check_not_negative(double value, const char* owner, const char* option) {
   check<ValueError>(value >= 0 && std::isfinite(value),
-                    "{}: option {} is {}, must be a number >= 0", optimizer, option, value);
+                    "{}: option {} is {}, must be a number >= 0", owner, option, value);
+}
+
+inline void check_positive(double value, const char* owner, const char* option) {
+  check<ValueError>(value > 0 && std::isfinite(value), "{}: option {} is {}, must be positive",
+                    owner, option, value);
 }
 
 }  // namespace facula::optim

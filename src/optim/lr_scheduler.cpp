@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "optim/check_options.h"
 
 namespace facula::optim {
 namespace {
@@ -13,6 +14,13 @@ std::vector<double> rates_of(const Optimizer& optimizer) {
   std::vector<double> rates;
   for (std::size_t g = 0; g < optimizer.group_count(); ++g) rates.push_back(optimizer.lr(g));
   return rates;
+}
+
+/// `milestones`: in ascending order.
+void check_milestones(const std::vector<std::int64_t>& milestones, const char* schedule) {
+  check<ValueError>(milestones.empty() || milestones[0] >= 0,
+                    "{}: milestone {} is negative; they count steps from the start", schedule,
+                    milestones.empty() ? 0 : milestones[0]);
 }
 
 /// What a rate of a formula is measured from, and the rate.
@@ -105,6 +113,7 @@ StepLR::StepLR(Optimizer& optimizer, StepLROptions options)
     : LRScheduler(optimizer), options_(options) {
   check<ValueError>(options.step_size > 0, "StepLR: option step_size is {}, must be positive",
                     options.step_size);
+  check_not_negative(options.gamma, "StepLR", "gamma");
   set(0);
 }
 
@@ -115,7 +124,9 @@ double StepLR::rate(std::size_t group, std::int64_t t) const {
 
 MultiStepLR::MultiStepLR(Optimizer& optimizer, MultiStepLROptions options)
     : LRScheduler(optimizer), options_(std::move(options)) {
+  check_not_negative(options_.gamma, "MultiStepLR", "gamma");
   std::sort(options_.milestones.begin(), options_.milestones.end());
+  check_milestones(options_.milestones, "MultiStepLR");
   set(0);
 }
 
@@ -128,8 +139,7 @@ double MultiStepLR::rate(std::size_t group, std::int64_t t) const {
 
 ExponentialLR::ExponentialLR(Optimizer& optimizer, ExponentialLROptions options)
     : LRScheduler(optimizer), options_(options) {
-  check<ValueError>(options.gamma > 0, "ExponentialLR: option gamma is {}, must be positive",
-                    options.gamma);
+  check_positive(options.gamma, "ExponentialLR", "gamma");
   set(0);
 }
 
@@ -141,6 +151,7 @@ CosineAnnealingLR::CosineAnnealingLR(Optimizer& optimizer, CosineAnnealingLROpti
     : LRScheduler(optimizer), options_(options) {
   check<ValueError>(options.T_max > 0, "CosineAnnealingLR: option T_max is {}, must be positive",
                     options.T_max);
+  check_not_negative(options.eta_min, "CosineAnnealingLR", "eta_min");
   set(0);
 }
 
@@ -193,12 +204,15 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleLROptions options)
   check<ValueError>(o.anneal_strategy == "cos" || o.anneal_strategy == "linear",
                     "OneCycleLR: option anneal_strategy is \"{}\"; use \"cos\" or \"linear\"",
                     o.anneal_strategy);
-  check<ValueError>(o.div_factor > 0 && o.final_div_factor > 0,
-                    "OneCycleLR: options div_factor and final_div_factor must be positive");
+  check_positive(o.div_factor, "OneCycleLR", "div_factor");
+  check_positive(o.final_div_factor, "OneCycleLR", "final_div_factor");
+  check_not_negative(o.base_momentum, "OneCycleLR", "base_momentum");
+  check_not_negative(o.max_momentum, "OneCycleLR", "max_momentum");
   if (o.max_lr.size() == 1) o.max_lr.resize(group_count(), o.max_lr[0]);
   check<ValueError>(o.max_lr.size() == group_count(),
                     "OneCycleLR: option max_lr has {} entries for {} parameter groups",
                     o.max_lr.size(), group_count());
+  for (const double max_lr : o.max_lr) check_not_negative(max_lr, "OneCycleLR", "max_lr");
   const auto total = static_cast<double>(o.total_steps);
   const double low = 1 / o.div_factor, lowest = low / o.final_div_factor;
   const double top = o.pct_start * total - 1;
@@ -260,6 +274,7 @@ void SequentialLR::check_parts() const {
                     parts_.empty() ? 0 : parts_.size() - 1, milestones_.size());
   check<ValueError>(std::is_sorted(milestones_.begin(), milestones_.end()),
                     "SequentialLR: the milestones are not in ascending order");
+  check_milestones(milestones_, "SequentialLR");
   for (const auto& part : parts_) {
     check<ValueError>(&part().optimizer() == &optimizer(),
                       "SequentialLR: a schedule belongs to another optimizer");
@@ -292,8 +307,15 @@ void SequentialLR::adjust(std::int64_t t) const {
 
 ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options)
     : optimizer_(&optimizer), options_(std::move(options)) {
-  check<ValueError>(options_.factor < 1, "ReduceLROnPlateau: option factor is {}, must be below 1",
-                    options_.factor);
+  const char* name = "ReduceLROnPlateau";
+  check<ValueError>(options_.factor > 0 && options_.factor < 1,
+                    "{}: option factor is {}, must lie between 0 and 1", name, options_.factor);
+  check_not_negative(static_cast<double>(options_.patience), name, "patience");
+  check_not_negative(static_cast<double>(options_.cooldown), name, "cooldown");
+  check_not_negative(options_.min_lr, name, "min_lr");
+  check_not_negative(options_.eps, name, "eps");
+  check<ValueError>(std::isfinite(options_.threshold), "{}: option threshold is {}, must be finite",
+                    name, options_.threshold);
   check<ValueError>(options_.mode == "min" || options_.mode == "max",
                     "ReduceLROnPlateau: option mode is \"{}\"; use \"min\" or \"max\"",
                     options_.mode);

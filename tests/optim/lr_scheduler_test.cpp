@@ -289,6 +289,33 @@ TEST(ScheduleGroups, KeepTheirOwnRates) {
   EXPECT_THROW(schedule.step(), ValueError);
 }
 
+TEST_F(Schedules, OptionsOutOfRangeAreRefusedAtOnce) {
+  for (const double bad : {-0.1, double(NAN), double(INFINITY)}) {
+    SCOPED_TRACE(bad);
+    EXPECT_THROW(StepLR(optimizer, {.step_size = 3, .gamma = bad}), ValueError);
+    EXPECT_THROW(MultiStepLR(optimizer, {.milestones = {3}, .gamma = bad}), ValueError);
+    EXPECT_THROW(ExponentialLR(optimizer, {.gamma = bad}), ValueError);
+    EXPECT_THROW(CosineAnnealingLR(optimizer, {.T_max = 3, .eta_min = bad}), ValueError);
+    OneCycleLROptions cycle{.max_lr = {bad}, .total_steps = 5};
+    EXPECT_THROW(OneCycleLR(optimizer, cycle), ValueError);
+    cycle = {.max_lr = {1}, .total_steps = 5, .div_factor = bad};
+    EXPECT_THROW(OneCycleLR(optimizer, cycle), ValueError);
+    cycle = {.max_lr = {1}, .total_steps = 5, .base_momentum = bad};
+    EXPECT_THROW(OneCycleLR(optimizer, cycle), ValueError);
+    EXPECT_THROW(ReduceLROnPlateau(optimizer, {.factor = bad}), ValueError);
+    EXPECT_THROW(ReduceLROnPlateau(optimizer, {.min_lr = bad}), ValueError);
+    EXPECT_THROW(ReduceLROnPlateau(optimizer, {.eps = bad}), ValueError);
+  }
+  EXPECT_THROW(ReduceLROnPlateau(optimizer, {.factor = 0}), ValueError);
+  EXPECT_THROW(ReduceLROnPlateau(optimizer, {.patience = -1}), ValueError);
+  EXPECT_THROW(ReduceLROnPlateau(optimizer, {.threshold = NAN}), ValueError);
+  EXPECT_THROW(ReduceLROnPlateau(optimizer, {.cooldown = -1}), ValueError);
+  EXPECT_THROW(MultiStepLR(optimizer, {.milestones = {3, -1}}), ValueError);
+  EXPECT_THROW(
+      SequentialLR(optimizer, {.milestones = {-3}}, LinearLR(optimizer), LinearLR(optimizer)),
+      ValueError);
+}
+
 TEST_F(Schedules, OptionErrors) {
   EXPECT_THROW(StepLR(optimizer, {}), ValueError);
   EXPECT_THROW(ExponentialLR(optimizer, {}), ValueError);
