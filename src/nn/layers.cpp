@@ -212,6 +212,9 @@ Tensor LeakyReLU::forward(const Tensor& input) const {
   return functional::leaky_relu(input, options.negative_slope);
 }
 
+ELU::ELU(ELUOptions wanted, Place place) : Module(place), options(wanted) {}
+Tensor ELU::forward(const Tensor& input) const { return functional::elu(input, options.alpha); }
+
 GELU::GELU(GELUOptions wanted, Place place) : Module(place), options(std::move(wanted)) {
   check<ValueError>(options.approximate == "none" || options.approximate == "tanh",
                     "GELU: option approximate is \"{}\"; use \"none\" or \"tanh\"",
@@ -226,6 +229,26 @@ Tensor GELU::consume(Tensor input) const {
 
 SiLU::SiLU(ActivationOptions wanted, Place place) : Module(place), options(wanted) {}
 Tensor SiLU::forward(const Tensor& input) const { return functional::silu(input); }
+
+Mish::Mish(ActivationOptions wanted, Place place) : Module(place), options(wanted) {}
+Tensor Mish::forward(const Tensor& input) const { return functional::mish(input); }
+
+Hardswish::Hardswish(ActivationOptions wanted, Place place) : Module(place), options(wanted) {}
+Tensor Hardswish::forward(const Tensor& input) const { return functional::hardswish(input); }
+
+Hardtanh::Hardtanh(HardtanhOptions wanted, Place place) : Module(place), options(wanted) {
+  check<ValueError>(options.min_val < options.max_val,
+                    "Hardtanh: option min_val is {}, must be below max_val = {}", options.min_val,
+                    options.max_val);
+}
+Tensor Hardtanh::forward(const Tensor& input) const {
+  return functional::hardtanh(input, options.min_val, options.max_val);
+}
+
+Softplus::Softplus(SoftplusOptions wanted, Place place) : Module(place), options(wanted) {}
+Tensor Softplus::forward(const Tensor& input) const {
+  return functional::softplus(input, options.beta, options.threshold);
+}
 
 Tensor Sigmoid::forward(const Tensor& input) const { return functional::sigmoid(input); }
 Tensor Tanh::forward(const Tensor& input) const { return functional::tanh(input); }

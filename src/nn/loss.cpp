@@ -49,6 +49,24 @@ Tensor L1Loss::forward(const Tensor& input, const Tensor& target) const {
   return functional::l1_loss(input, target, reduction());
 }
 
+SmoothL1Loss::SmoothL1Loss(SmoothL1LossOptions options, Place place)
+    : Loss(std::move(options.reduction), place), beta_(options.beta) {
+  check<ValueError>(beta_ >= 0, "SmoothL1Loss: option beta is {}, must not be negative", beta_);
+}
+
+Tensor SmoothL1Loss::forward(const Tensor& input, const Tensor& target) const {
+  return functional::smooth_l1_loss(input, target, reduction(), beta_);
+}
+
+HuberLoss::HuberLoss(HuberLossOptions options, Place place)
+    : Loss(std::move(options.reduction), place), delta_(options.delta) {
+  check<ValueError>(delta_ > 0, "HuberLoss: option delta is {}, must be positive", delta_);
+}
+
+Tensor HuberLoss::forward(const Tensor& input, const Tensor& target) const {
+  return functional::huber_loss(input, target, reduction(), delta_);
+}
+
 BCEWithLogitsLoss::BCEWithLogitsLoss(BCEWithLogitsLossOptions options, Place place)
     : Loss(std::move(options.reduction), place),
       weight(*this, "weight", std::move(options.weight)),

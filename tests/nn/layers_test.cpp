@@ -96,6 +96,7 @@ TEST(Layers, OptionErrorsNameLayerAndOption) {
   EXPECT_THROW(MaxPool2d({.kernel = 2, .padding = 2}), ValueError);
   EXPECT_THROW(AvgPool2d({.kernel = 3, .padding = 2}), ValueError);
   EXPECT_THROW(Dropout({.p = 1.5}), ValueError);
+  EXPECT_THROW(Hardtanh({.min_val = 1, .max_val = 1}), ValueError);
   EXPECT_THROW(GELU({.approximate = "best"}), ValueError);
   EXPECT_THROW(BatchNorm2d({.features = 3})(randn({2, 3})), ShapeError);
   EXPECT_THROW(BatchNorm1d({.features = 3})(randn({2, 3, 4, 4})), ShapeError);
@@ -169,6 +170,15 @@ TEST(Layers, ActivationsComputeWhatTheyAreNamedAfter) {
   EXPECT_NEAR(GELU()(input).item(), x * phi, 1e-9);
   EXPECT_NEAR(GELU({.approximate = "tanh"})(input).item(), x * phi, 1e-3);
   EXPECT_NEAR(SiLU()(input).item(), x / (1 + std::exp(-x)), 1e-12);
+  EXPECT_NEAR(ELU()(input).item(), std::expm1(x), 1e-12);
+  EXPECT_NEAR(ELU({.alpha = 0.3})(input).item(), 0.3 * std::expm1(x), 1e-12);
+  EXPECT_NEAR(Mish()(input).item(), x * std::tanh(std::log1p(std::exp(x))), 1e-12);
+  EXPECT_NEAR(Hardswish()(input).item(), x * (x + 3) / 6, 1e-12);
+  EXPECT_EQ(Hardtanh()(input - 1).item(), -1);
+  EXPECT_EQ(Hardtanh({.min_val = -3, .max_val = -0.8})(input).item(), -0.8);
+  EXPECT_NEAR(Softplus()(input).item(), std::log1p(std::exp(x)), 1e-12);
+  EXPECT_NEAR(Softplus({.beta = 2})(input).item(), std::log1p(std::exp(2 * x)) / 2, 1e-12);
+  EXPECT_EQ(Softplus({.threshold = -1})(input).item(), x);
   EXPECT_NEAR(Sigmoid()(input).item(), 1 / (1 + std::exp(-x)), 1e-12);
   EXPECT_NEAR(Tanh()(input).item(), std::tanh(x), 1e-12);
   const Tensor row = tensor({0, 1}, {1, 2}, kFloat64);
@@ -192,9 +202,14 @@ TEST(Losses, EqualPyTorch) {
   EXPECT_NEAR(NLLLoss({.weight = weight})(LogSoftmax()(x), target).item(), 0.392736426621, 1e-9);
   EXPECT_NEAR(MSELoss()(x, y).item(), 2.05208333333, 1e-9);
   EXPECT_NEAR(L1Loss({.reduction = "sum"})(x, y).item(), 7.75, 1e-9);
+  EXPECT_NEAR(SmoothL1Loss()(x, y).item(), 0.8125, 1e-9);
+  EXPECT_NEAR(SmoothL1Loss({.reduction = "sum", .beta = 2.5})(x, y).item(), 2.4625, 1e-9);
+  EXPECT_NEAR(HuberLoss({.reduction = "sum", .delta = 1.5})(x, y).item(), 5.75, 1e-9);
   EXPECT_NEAR(BCEWithLogitsLoss({.pos_weight = weight})(x, y).item(), 1.39522207626, 1e-9);
   EXPECT_EQ(MSELoss({.reduction = "none"})(x, y).sizes(), x.sizes());
   EXPECT_THROW(MSELoss({.reduction = "median"}), ValueError);
+  EXPECT_THROW(SmoothL1Loss({.beta = -1}), ValueError);
+  EXPECT_THROW(HuberLoss({.delta = 0}), ValueError);
   EXPECT_THROW(CrossEntropyLoss({.label_smoothing = 2}), ValueError);
 }
 

@@ -218,6 +218,22 @@ class FACULA_API LeakyReLU : public Module {
   LeakyReLUOptions options;
 };
 
+struct ELUOptions {
+  double alpha = 1;
+  bool inplace = false;  ///< as for ReLU
+};
+/// x above 0, alpha * (exp(x) - 1) below
+class FACULA_API ELU : public Module {
+ public:
+  explicit ELU(ELUOptions options = {}, Place place = {});
+  template <std::derived_from<Module> Parent>
+  ELU(Parent& parent, const char* name, ELUOptions options = {})
+      : ELU(options, Place(parent, name)) {}
+  Tensor forward(const Tensor& input) const override;
+
+  ELUOptions options;
+};
+
 struct GELUOptions {
   std::string approximate = "none";  ///< or "tanh"
 };
@@ -245,6 +261,61 @@ class FACULA_API SiLU : public Module {
 
   ActivationOptions options;
 };
+/// x * tanh(log(1 + exp(x)))
+class FACULA_API Mish : public Module {
+ public:
+  explicit Mish(ActivationOptions options = {}, Place place = {});
+  template <std::derived_from<Module> Parent>
+  Mish(Parent& parent, const char* name, ActivationOptions options = {})
+      : Mish(options, Place(parent, name)) {}
+  Tensor forward(const Tensor& input) const override;
+
+  ActivationOptions options;
+};
+/// x * min(max(x + 3, 0), 6) / 6
+class FACULA_API Hardswish : public Module {
+ public:
+  explicit Hardswish(ActivationOptions options = {}, Place place = {});
+  template <std::derived_from<Module> Parent>
+  Hardswish(Parent& parent, const char* name, ActivationOptions options = {})
+      : Hardswish(options, Place(parent, name)) {}
+  Tensor forward(const Tensor& input) const override;
+
+  ActivationOptions options;
+};
+
+struct HardtanhOptions {
+  double min_val = -1, max_val = 1;
+  bool inplace = false;  ///< as for ReLU
+};
+/// min(max(x, min_val), max_val)
+class FACULA_API Hardtanh : public Module {
+ public:
+  explicit Hardtanh(HardtanhOptions options = {}, Place place = {});
+  template <std::derived_from<Module> Parent>
+  Hardtanh(Parent& parent, const char* name, HardtanhOptions options = {})
+      : Hardtanh(options, Place(parent, name)) {}
+  Tensor forward(const Tensor& input) const override;
+
+  HardtanhOptions options;
+};
+
+struct SoftplusOptions {
+  double beta = 1;
+  double threshold = 20;
+};
+/// log(1 + exp(beta * x)) / beta; x itself where beta * x exceeds the threshold
+class FACULA_API Softplus : public Module {
+ public:
+  explicit Softplus(SoftplusOptions options = {}, Place place = {});
+  template <std::derived_from<Module> Parent>
+  Softplus(Parent& parent, const char* name, SoftplusOptions options = {})
+      : Softplus(options, Place(parent, name)) {}
+  Tensor forward(const Tensor& input) const override;
+
+  SoftplusOptions options;
+};
+
 /// 1 / (1 + exp(-x))
 class FACULA_API Sigmoid : public Module {
  public:

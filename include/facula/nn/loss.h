@@ -89,6 +89,40 @@ class FACULA_API L1Loss : public Loss {
   Tensor forward(const Tensor& input, const Tensor& target) const override;
 };
 
+struct SmoothL1LossOptions {
+  std::string reduction = "mean";
+  double beta = 1;
+};
+/// Of d = |input - target|: d^2 / (2 beta) below beta, d - beta / 2 beyond; L1Loss if beta is 0.
+class FACULA_API SmoothL1Loss : public Loss {
+ public:
+  explicit SmoothL1Loss(SmoothL1LossOptions options = {}, Place place = {});
+  template <std::derived_from<Module> Parent>
+  SmoothL1Loss(Parent& parent, const char* name, SmoothL1LossOptions options = {})
+      : SmoothL1Loss(std::move(options), Place(parent, name)) {}
+  Tensor forward(const Tensor& input, const Tensor& target) const override;
+
+ private:
+  double beta_;
+};
+
+struct HuberLossOptions {
+  std::string reduction = "mean";
+  double delta = 1;
+};
+/// Of d = |input - target|: d^2 / 2 below delta, delta * (d - delta / 2) beyond.
+class FACULA_API HuberLoss : public Loss {
+ public:
+  explicit HuberLoss(HuberLossOptions options = {}, Place place = {});
+  template <std::derived_from<Module> Parent>
+  HuberLoss(Parent& parent, const char* name, HuberLossOptions options = {})
+      : HuberLoss(std::move(options), Place(parent, name)) {}
+  Tensor forward(const Tensor& input, const Tensor& target) const override;
+
+ private:
+  double delta_;
+};
+
 struct BCEWithLogitsLossOptions {
   Tensor weight = {};      ///< broadcasts to the input: a factor for each element
   Tensor pos_weight = {};  ///< broadcasts to the input: a factor for the positive examples
