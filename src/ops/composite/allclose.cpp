@@ -1,10 +1,13 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
+#include "ops/schema/shape.h"
 
 namespace facula {
 
 bool allclose(const Tensor& self, const Tensor& other, double rtol, double atol, bool equal_nan) {
+  check_operands({self, other}, "allclose");
   check<DTypeError>(self.dtype() == other.dtype(),
                     "allclose: the tensors are {} and {}; convert one with to()",
                     name_of(self.dtype()), name_of(other.dtype()));
@@ -12,6 +15,7 @@ bool allclose(const Tensor& self, const Tensor& other, double rtol, double atol,
                     "allclose: the tolerances {} and {} must not be negative", rtol, atol);
   check<DeviceError>(!self.device().is_null(),
                      "allclose: the result for tensors on the null device is unknown");
+  broadcast_sizes(self.sizes(), other.sizes(), "allclose");
   // Unsigned differences would wrap.
   const Tensor a = self.is_floating_point() ? self.detach() : self.to(kFloat64);
   const Tensor b = other.is_floating_point() ? other.detach() : other.to(kFloat64);
@@ -50,7 +54,10 @@ CompositeDef define_allclose() {
           [](ErrorSamples& e) {
             e.fails({e.normal({3}), e.integers({3}, 0, 5)}, "float32 and int64");
             e.fails({e.normal({3}), e.normal({3}), -1.0}, "negative");
-            e.fails({e.normal({3}), e.normal({2})}, "broadcast");
+            e.fails({e.normal({3}), e.normal({2})}, "allclose: ");
+            const Tensor half = e.normal({3}).to(kFloat16);
+            e.fails({half, half}, "allclose: dtype float16 is not supported");
+            e.fails({e.normal({3}), Tensor()}, "allclose: an input is an undefined tensor");
           },
   };
 }

@@ -1,10 +1,12 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 bool equal(const Tensor& self, const Tensor& other) {
+  check_operands({self, other}, "equal");
   check<DeviceError>(!self.device().is_null(),
                      "equal: the result for tensors on the null device is unknown");
   return self.sizes() == other.sizes() && all(self == other).item<bool>();
@@ -28,7 +30,10 @@ CompositeDef define_equal() {
           },
       .errors =
           [](ErrorSamples& e) {
-            e.fails({e.normal({3}), Tensor()}, "undefined");
+            e.fails({e.normal({3}), Tensor()}, "equal: an input is an undefined tensor");
+            const Tensor half = e.normal({3}).to(kFloat16);
+            e.fails({half, half}, "equal: dtype float16 is not supported");
+            e.fails({e.normal({3}), half}, "convert it with to(kFloat32)");
           },
   };
 }

@@ -1,11 +1,19 @@
 #include <facula/ops.h>
 
 #include "core/number_range.h"
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
+#include "ops/schema/shape.h"
 
 namespace facula {
 
 Tensor masked_fill(const Tensor& self, const Tensor& mask, Scalar value) {
+  check_operands({self, mask}, "masked_fill");
+  check<DTypeError>(mask.dtype() == kBool,
+                    "masked_fill: mask of dtype {}, expected bool; make it by a comparison, as in "
+                    "mask != 0",
+                    name_of(mask.dtype()));
+  broadcast_sizes(mask.sizes(), self.sizes(), "masked_fill");
   check_fits(value, self.dtype(), "masked_fill");
   return where(mask, full({}, value, {self.dtype(), self.device()}), self);
 }
@@ -24,8 +32,11 @@ CompositeDef define_masked_fill() {
           },
       .errors =
           [](ErrorSamples& e) {
-            e.fails({e.normal({3}), e.normal({3}), 0.0}, "expected bool");
-            e.fails({e.normal({3}), e.mask({2}), 0.0}, "broadcast");
+            e.fails({e.normal({3}), e.normal({3}), 0.0},
+                    "masked_fill: mask of dtype float32, expected bool");
+            e.fails({e.normal({3}).to(kFloat16), e.mask({3}), 0.0},
+                    "masked_fill: dtype float16 is not supported");
+            e.fails({e.normal({3}), e.mask({2}), 0.0}, "masked_fill: ");
             e.fails({e.integers({3}, 0, 5).to(kUInt8), e.mask({3}), 300}, "300 does not fit uint8");
           },
   };

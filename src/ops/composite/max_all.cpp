@@ -1,10 +1,14 @@
 #include <facula/ops.h>
 
-#include "ops/schema/reduction.h"
+#include "ops/schema/checks.h"
+#include "ops/schema/op_def.h"
 
 namespace facula {
 
-Tensor max(const Tensor& self) { return amax(self); }
+Tensor max(const Tensor& self) {
+  check_reduces_all(self, "max");
+  return amax(self);
+}
 
 namespace ops {
 
@@ -23,7 +27,9 @@ CompositeDef define_max_all() {
           },
       .errors =
           [](ErrorSamples& e) {
-            e.fails({e.normal({2, 0})}, "no elements to reduce");
+            e.fails({e.normal({2, 0})}, "max: a tensor of size [2, 0] has no elements to reduce");
+            e.fails({e.normal({2}).to(kFloat16)}, "max: dtype float16 is not supported");
+            e.fails({Tensor()}, "undefined");
           },
   };
 }

@@ -1,10 +1,14 @@
 #include <facula/ops.h>
 
-#include "ops/schema/reduction.h"
+#include "ops/schema/checks.h"
+#include "ops/schema/op_def.h"
 
 namespace facula {
 
-Tensor min(const Tensor& self) { return amin(self); }
+Tensor min(const Tensor& self) {
+  check_reduces_all(self, "min");
+  return amin(self);
+}
 
 namespace ops {
 
@@ -23,7 +27,9 @@ CompositeDef define_min_all() {
           },
       .errors =
           [](ErrorSamples& e) {
-            e.fails({e.normal({2, 0})}, "no elements to reduce");
+            e.fails({e.normal({2, 0})}, "min: a tensor of size [2, 0] has no elements to reduce");
+            e.fails({e.normal({2}).to(kFloat16)}, "min: dtype float16 is not supported");
+            e.fails({Tensor()}, "undefined");
           },
   };
 }

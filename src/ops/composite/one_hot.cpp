@@ -8,14 +8,20 @@ Tensor one_hot(const Tensor& self, std::int64_t num_classes) {
   check<DTypeError>(self.dtype() == kInt64, "one_hot: classes have dtype {}, expected int64",
                     name_of(self.dtype()));
   check<ValueError>(num_classes > 0 || (num_classes == -1 && self.numel() > 0),
-                    "one_hot: num_classes is {}, must be positive", num_classes);
+                    "one_hot: num_classes is {}, must be positive, or -1 for a tensor with "
+                    "elements",
+                    num_classes);
   check<DeviceError>(num_classes > 0 || !self.device().is_null(),
                      "one_hot: the greatest class on the null device is unknown; give num_classes");
   if (self.numel() > 0 && !self.device().is_null()) {
     const auto least = amin(self).item<std::int64_t>(), greatest = amax(self).item<std::int64_t>();
-    check<IndexError>(least >= 0 && (num_classes == -1 || greatest < num_classes),
-                      "one_hot: classes from {} to {} do not lie in [0, {})", least, greatest,
-                      num_classes);
+    check<IndexError>(least >= 0,
+                      "one_hot: class {} is negative; correct the data, for classes count from 0",
+                      least);
+    check<IndexError>(num_classes == -1 || greatest < num_classes,
+                      "one_hot: class {} is outside [0, {}); correct the data, or raise "
+                      "num_classes",
+                      greatest, num_classes);
     if (num_classes == -1) num_classes = greatest + 1;
   }
   return (unsqueeze(self, -1) == arange(num_classes, {kInt64, self.device()})).to(kInt64);
@@ -36,7 +42,9 @@ CompositeDef define_one_hot() {
           },
       .errors =
           [](ErrorSamples& e) {
-            e.fails({e.integers({3}, 0, 5), 1}, "do not lie in");
+            e.fails({tensor({0, 4}, {2}, kInt64), 4}, "class 4 is outside [0, 4)");
+            e.fails({tensor({-1, 2}, {2}, kInt64)}, "class -1 is negative");
+            e.fails({tensor({}, {0}, kInt64)}, "or -1 for a tensor with elements");
             e.fails({e.normal({3}), 2}, "expected int64");
             e.fails({e.integers({3}, 0, 2), 0}, "must be positive");
           },

@@ -1,0 +1,23 @@
+#include "ops/schema/checks.h"
+
+#include "base/check.h"
+
+namespace facula {
+
+void check_operands(std::initializer_list<Tensor> tensors, const char* op) {
+  for (const Tensor& tensor : tensors) {
+    check<ValueError>(tensor.defined(), "{}: an input is an undefined tensor", op);
+    check<DTypeError>(kComputeTypes.contains(tensor.dtype()),
+                      "{}: dtype {} is not supported; convert it with to(kFloat32)", op,
+                      name_of(tensor.dtype()));
+  }
+}
+
+void check_reduces_all(const Tensor& self, const char* op) {
+  check_operands({self}, op);
+  check<ShapeError>(self.numel() > 0,
+                    "{}: a tensor of size {} has no elements to reduce; leave out empty ones", op,
+                    self.sizes());
+}
+
+}  // namespace facula

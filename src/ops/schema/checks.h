@@ -1,0 +1,13 @@
+// Checks of ops made of other ops, whose messages would name those instead.
+#pragma once
+
+#include <facula/tensor.h>
+
+namespace facula {
+
+/// Checks that the tensors are defined and of dtypes that can be computed with.
+void check_operands(std::initializer_list<Tensor> tensors, const char* op);
+/// Checks a tensor of which all elements are reduced: the same, and that there is one.
+void check_reduces_all(const Tensor& self, const char* op);
+
+}  // namespace facula
