@@ -1,6 +1,6 @@
 // The error of our float functions (ops/schema/scalar_math.h) against the C library's double ones:
-// the maximum over all 2^32 arguments, or for pow over 2^28 random pairs, in units in the last
-// place of the result, and the time per element. Needs no library; from the repository root:
+// the maximum over all 2^32 arguments, or for pow and atan2 over 2^28 random pairs, in units in the
+// last place of the result, and the time per element. Needs no library; from the repository root:
 //
 //   g++ -std=c++20 -O3 -fno-math-errno -fno-trapping-math -ffp-contract=off
 //     -march=x86-64-v3 -pthread -I. -Isrc -Iinclude benchmarks/math_accuracy.cpp -o math_accuracy
@@ -23,6 +23,7 @@
 #include <thread>
 #include <vector>
 
+#include "ops/schema/atan2.h"
 #include "ops/schema/scalar.h"
 #include "tests/ops/float_functions.h"
 
@@ -42,10 +43,6 @@ struct Worst {
     if (e > error) *this = {e, x, y};
   }
 };
-
-void run_pow(const float* __restrict a, const float* __restrict b, float* __restrict out, int n) {
-  for (int i = 0; i < n; ++i) out[i] = facula::scalar::pow(a[i], b[i]);
-}
 
 struct Options {
   unsigned threads = 1;
@@ -98,9 +95,46 @@ uint64_t mix(uint64_t x) {  // the finalizer of SplitMix64
   return x ^ (x >> 31);
 }
 
-/// Random pairs: a third of any bits, a third with results in the range of floats, a third of bases
-/// near 1 with exponents as large as that allows.
-Worst worst_pow(const Options& options) {
+/// A function of two arguments.
+struct Binary {
+  const char* name;
+  void (*loop)(const float* a, const float* b, float* out, int n);
+  double (*reference)(double, double);
+  /// Makes random bits, which a third of the pairs stay, more interesting.
+  void (*draw)(int kind, uint32_t high, uint32_t low, float& a, float& b);
+  float low_a, high_a, low_b, high_b;  // arguments of the timing
+};
+
+double unit(uint32_t bits) { return static_cast<double>(bits) * 0x1p-31 - 1; }  // [-1, 1)
+
+/// Results in the range of floats; one half from bases near 1 with exponents as large as that
+/// allows.
+void draw_power(int kind, uint32_t high, uint32_t low, float& a, float& b) {
+  a = kind == 1 ? std::abs(a) : 1 + static_cast<float>(high) * 0x1p-34f - 0.125f;
+  b = static_cast<float>(unit(low) * 151 / std::log2(a));
+}
+
+/// Points near the origin, and of any distance but with coordinates of similar magnitude.
+void draw_point(int kind, uint32_t high, uint32_t low, float& a, float& b) {
+  if (kind == 1) a = static_cast<float>(unit(high));
+  b = static_cast<float>(kind == 1 ? unit(low) : a * unit(low) * 4);
+}
+
+#define FACULA_LOOP(name)                                                                  \
+  [](const float* __restrict a, const float* __restrict b, float* __restrict out, int n) { \
+    for (int i = 0; i < n; ++i) out[i] = facula::scalar::name(a[i], b[i]);                 \
+  }
+
+const Binary kBinary[] = {
+    {"pow", FACULA_LOOP(pow), [](double a, double b) { return std::pow(a, b); }, draw_power, 0.01f,
+     10, -10, 10},
+    {"atan2", FACULA_LOOP(atan2), [](double a, double b) { return std::atan2(a, b); }, draw_point,
+     -10, 10, -7, 9},
+};
+
+#undef FACULA_LOOP
+
+Worst worst_binary(const Binary& f, const Options& options) {
   constexpr uint32_t kChunks = 256;
   const uint64_t pairs = (uint64_t{1} << 28) / kChunks / options.step;
   return over_chunks(options.threads, kChunks, [&](uint32_t chunk, Worst& worst) {
@@ -111,14 +145,11 @@ Worst worst_pow(const Options& options) {
         const uint32_t high = static_cast<uint32_t>(r >> 32), low = static_cast<uint32_t>(r);
         a[i] = std::bit_cast<float>(high);
         b[i] = std::bit_cast<float>(low);
-        if (i % 3 == 0) continue;
-        a[i] = i % 3 == 1 ? std::abs(a[i]) : 1 + static_cast<float>(high) * 0x1p-34f - 0.125f;
-        const double unit = static_cast<double>(low) * 0x1p-31 - 1;  // [-1, 1)
-        b[i] = static_cast<float>(unit * 151 / std::log2(a[i]));
+        if (i % 3 != 0) f.draw(i % 3, high, low, a[i], b[i]);
       }
-      run_pow(a.data(), b.data(), out.data(), kBlock);
+      f.loop(a.data(), b.data(), out.data(), kBlock);
       for (int i = 0; i < kBlock; ++i) {
-        worst.see(ulp_error(out[i], std::pow(double{a[i]}, double{b[i]})), a[i], b[i]);
+        worst.see(ulp_error(out[i], f.reference(a[i], b[i])), a[i], b[i]);
       }
     }
   });
@@ -177,10 +208,12 @@ int main(int argc, char** argv) {
     std::printf("| %s | %.3f | %.9g | %.2f |\n", f.name, worst.error, worst.a, ns);
     std::fflush(stdout);
   }
-  if (options.wants("pow")) {
-    const std::vector<float> a = ramp(0.01f, 10), b = ramp(-10, 10);
-    const double ns = nanoseconds([&] { run_pow(a.data(), b.data(), out.data(), 2048); }, 2048);
-    const Worst worst = worst_pow(options);
-    std::printf("| pow | %.3f | %.9g, %.9g | %.2f |\n", worst.error, worst.a, worst.b, ns);
+  for (const Binary& f : kBinary) {
+    if (!options.wants(f.name)) continue;
+    const std::vector<float> a = ramp(f.low_a, f.high_a), b = ramp(f.low_b, f.high_b);
+    const double ns = nanoseconds([&] { f.loop(a.data(), b.data(), out.data(), 2048); }, 2048);
+    const Worst worst = worst_binary(f, options);
+    std::printf("| %s | %.3f | %.9g, %.9g | %.2f |\n", f.name, worst.error, worst.a, worst.b, ns);
+    std::fflush(stdout);
   }
 }

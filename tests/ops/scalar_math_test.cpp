@@ -9,6 +9,7 @@
 
 #include <facula/ops.h>
 
+#include "ops/schema/atan2.h"
 #include "ops/schema/scalar.h"
 #include "tests/ops/float_functions.h"
 
@@ -221,6 +222,30 @@ TEST(ScalarMath, PowHasTheSpecialValuesOfC) {
       EXPECT_LE(ulp_error(got, want), 1)
           << "pow(" << a << ", " << b << ") is " << got << ", not " << want;
     }
+  }
+}
+
+TEST(ScalarMath, Atan2HasTheSpecialValuesOfC) {
+  const float values[] = {0.0f, -0.0f, 1,      -1,   3,     -0.5f, kInf,    -kInf,
+                          kNan, kTiny, -kTiny, kMax, -kMax, 1e30f, -1e-30f, 0x1p-127f};
+  for (const float a : values) {
+    for (const float b : values) {
+      const float got = scalar::atan2(a, b);
+      const double want = std::atan2(double{a}, double{b});
+      EXPECT_LE(ulp_error(got, want), 1)
+          << "atan2(" << a << ", " << b << ") is " << got << ", not " << want;
+    }
+  }
+}
+
+TEST(ScalarMath, Atan2IsWithinWhatTheTableSays) {
+  std::mt19937 random(2);
+  std::uniform_real_distribution<double> distance(-120, 120), place(-4, 4);
+  for (int i = 0; i < 1'000'000; ++i) {
+    const float a = static_cast<float>(std::exp2(distance(random)) * (i % 2 == 0 ? 1 : -1));
+    const float b = static_cast<float>(a * place(random));
+    ASSERT_LE(ulp_error(scalar::atan2(a, b), std::atan2(double{a}, double{b})), 2.2)
+        << a << ", " << b;
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "ops/attrs/atan2.h"
+#include "ops/schema/atan2.h"
 #include "ops/schema/elementwise.h"
 
 namespace facula::scalar {
@@ -8,12 +9,7 @@ namespace facula::scalar {
 struct atan2_functor : FloatingFunctor {
   template <class T>
   FACULA_FN T operator()(T a, T b) const {
-    const T up = abs(a), along = abs(b);
-    const T ratio =
-        select((up == along) & !isnan(up), select(up == K<T>(0), K<T>(0), K<T>(1)), up / along);
-    const T angle = atan(ratio);
-    const T whole = select(copysign(K<T>(1), b) < K<T>(0), K<T>(3.141592653589793) - angle, angle);
-    return copysign(whole, a);
+    return atan2(a, b);
   }
 };
 
