@@ -88,15 +88,16 @@ FACULA_API std::vector<Tensor> grad(const std::vector<Tensor>& outputs,
 class FACULA_API HookHandle {
  public:
   HookHandle() = default;
-  HookHandle(Tensor tensor, std::int64_t id) : tensor_(std::move(tensor)), id_(id) {}
+  explicit HookHandle(std::function<void()> remove) : remove_(std::move(remove)) {}
   void remove();
 
  private:
-  Tensor tensor_;
-  std::int64_t id_ = 0;
+  std::function<void()> remove_;
 };
 
-/// Calls `hook` with the gradient of `tensor`; a defined result replaces the gradient.
+/// Calls `hook` with the gradient of `tensor`; a defined result, of the same size, dtype and
+/// device, replaces the gradient. Values that `tensor` gets in place afterwards are not the hook's:
+/// it sees the gradient of those it was registered for.
 FACULA_API HookHandle register_hook(const Tensor& tensor,
                                     std::function<Tensor(const Tensor&)> hook);
 /// Calls `hook` with a leaf after a backward pass has accumulated its whole gradient.

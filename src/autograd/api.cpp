@@ -9,25 +9,25 @@
 namespace facula {
 
 using autograd::Accumulator;
-using autograd::Node;
+using runtime::restore_modes;
 using runtime::tl_mode;
 
 // --- Modes ---------------------------------------------------------------------------------------
 
 NoGradGuard::NoGradGuard() : saved_(tl_mode) { tl_mode |= runtime::kNoGrad; }
-NoGradGuard::~NoGradGuard() { tl_mode = saved_; }
+NoGradGuard::~NoGradGuard() { restore_modes(runtime::kNoGrad, saved_); }
 
 AutoGradMode::AutoGradMode(bool enabled) : saved_(tl_mode) {
   const bool allowed = enabled && !(tl_mode & runtime::kInference);
   tl_mode = allowed ? tl_mode & ~runtime::kNoGrad : tl_mode | runtime::kNoGrad;
 }
-AutoGradMode::~AutoGradMode() { tl_mode = saved_; }
+AutoGradMode::~AutoGradMode() { restore_modes(runtime::kNoGrad, saved_); }
 bool AutoGradMode::is_enabled() { return !(tl_mode & runtime::kNoGrad); }
 
 InferenceMode::InferenceMode() : saved_(tl_mode) {
   tl_mode |= runtime::kInference | runtime::kNoGrad;
 }
-InferenceMode::~InferenceMode() { tl_mode = saved_; }
+InferenceMode::~InferenceMode() { restore_modes(runtime::kInference | runtime::kNoGrad, saved_); }
 
 // --- Tensor --------------------------------------------------------------------------------------
 
@@ -55,18 +55,14 @@ const Tensor& Tensor::requires_grad_(bool requires_grad) const {
 
 Tensor Tensor::grad() const {
   if (!impl_ || !impl_->node) return {};
-  Node& node = *impl_->node;
   if (impl_->has(TensorImpl::kIsLeafVariable)) {
-    const Accumulator& state = autograd::accumulator(node);
+    const Accumulator& state = autograd::accumulator(*impl_->node);
     if (!state.gradient || state.empty) return {};
     __atomic_fetch_add(&state.gradient->references, 1, __ATOMIC_RELAXED);
     return Tensor::adopt(state.gradient);
   }
-  if (!node.extras) return {};
-  for (std::size_t i = 0; i < node.extras->retained_outputs.size(); ++i) {
-    if (node.extras->retained_outputs[i] == impl_->output_index) return node.extras->retained[i];
-  }
-  return {};
+  const autograd::NodeExtras::Retained* retained = autograd::retained_of(*impl_);
+  return retained ? retained->gradient : Tensor();
 }
 
 void Tensor::set_grad(const Tensor& grad) const {
@@ -94,13 +90,8 @@ void Tensor::set_grad(const Tensor& grad) const {
 
 void Tensor::retain_grad() const {
   check<AutogradError>(requires_grad(), "retain_grad: the tensor does not require grad");
-  if (is_leaf()) return;
-  autograd::NodeExtras& extras = autograd::extras_of(*impl_->node);
-  for (std::uint32_t output : extras.retained_outputs) {
-    if (output == impl_->output_index) return;
-  }
-  extras.retained_outputs.push_back(impl_->output_index);
-  extras.retained.emplace_back();
+  if (is_leaf() || autograd::retained_of(*impl_)) return;
+  autograd::extras_of(*impl_->node).retained.push_back({impl_->output_index, Tensor()});
 }
 
 Tensor Tensor::detach() const {
@@ -160,7 +151,7 @@ std::vector<Edge> edges_of(const std::vector<Tensor>& tensors) {
 }  // namespace
 
 AnomalyMode::AnomalyMode() : saved_(tl_mode) { tl_mode |= runtime::kAnomaly; }
-AnomalyMode::~AnomalyMode() { tl_mode = saved_; }
+AnomalyMode::~AnomalyMode() { restore_modes(runtime::kAnomaly, saved_); }
 
 void backward(const std::vector<Tensor>& outputs, std::vector<Tensor> gradients, bool retain_graph,
               bool create_graph) {

@@ -158,6 +158,7 @@ void Segment::run_again() {
 }
 
 std::vector<Tensor> checkpoint(Segment::Function segment, const std::vector<Tensor>& inputs) {
+  check<ValueError>(segment != nullptr, "checkpoint: the segment is empty; pass a function");
   if (runtime::tl_mode & runtime::kNoGrad) return segment(inputs);
   return std::make_shared<Segment>(std::move(segment), inputs)->run(inputs);
 }

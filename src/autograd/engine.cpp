@@ -12,6 +12,21 @@ namespace {
 
 using runtime::ModeGuard;
 
+/// What a hook returned in place of `gradient` must go on where that would have gone.
+void check_replacement(const Node& node, const Tensor& replaced, const Tensor& gradient) {
+  check<ShapeError>(replaced.sizes() == gradient.sizes(),
+                    "hook on {}: returned a gradient of size {}, expected {}", node.name(),
+                    replaced.sizes(), gradient.sizes());
+  check<DTypeError>(replaced.dtype() == gradient.dtype(),
+                    "hook on {}: returned a {} gradient of size {}, expected {}; convert it with "
+                    "to()",
+                    node.name(), name_of(replaced.dtype()), replaced.sizes(),
+                    name_of(gradient.dtype()));
+  check<DeviceError>(replaced.device() == gradient.device(),
+                     "hook on {}: returned a gradient on {}, expected {}; move it with to()",
+                     node.name(), replaced.device(), gradient.device());
+}
+
 /// One backward pass. Nodes carry the pass's number and their place in its table; a nested pass
 /// that meets the same nodes puts the outer pass's marks back when it is done. The roots, which the
 /// pass holds, keep every node alive that it visits.
@@ -176,17 +191,14 @@ class Sweep {
       Tensor& gradient = gradient_of(entry, hook.output);
       if (!gradient.defined()) continue;
       if (Tensor replaced = hook.callback(gradient); replaced.defined()) {
-        check<ShapeError>(replaced.sizes() == gradient.sizes(),
-                          "hook on {}: returned a gradient of size {}, expected {}",
-                          entry.node->name(), replaced.sizes(), gradient.sizes());
+        check_replacement(*entry.node, replaced, gradient);
         gradient = std::move(replaced);
       }
     }
-    for (std::size_t i = 0; i < extras.retained_outputs.size(); ++i) {
-      const Tensor& gradient = gradient_of(entry, extras.retained_outputs[i]);
+    for (NodeExtras::Retained& kept : extras.retained) {
+      const Tensor& gradient = gradient_of(entry, kept.output);
       if (!gradient.defined()) continue;
-      Tensor& kept = extras.retained[i];
-      kept = kept.defined() ? kept + gradient : gradient;
+      kept.gradient = kept.gradient.defined() ? kept.gradient + gradient : gradient;
     }
   }
 

@@ -155,6 +155,8 @@ std::vector<Tensor> FunctionContext::saved_tensors() const {
 
 std::vector<Tensor> apply_function(std::string name, const std::vector<Tensor>& inputs,
                                    const FunctionForward& forward, FunctionBackward backward) {
+  check<ValueError>(forward != nullptr && backward != nullptr,
+                    "{}: forward or backward is empty; pass a function for each", name);
   FunctionContext context;
   std::vector<bool> needs;
   bool recording = false;

@@ -124,6 +124,7 @@ std::string check_second_order(const TensorFunction& function, const std::vector
 
 std::string gradcheck(const TensorFunction& function, const std::vector<Tensor>& inputs,
                       const GradcheckOptions& options) {
+  check<ValueError>(function != nullptr, "gradcheck: the function is empty; pass one");
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check<DTypeError>(inputs[i].defined() && inputs[i].dtype() == kFloat64,
                       "gradcheck: input {} must be float64, or differences drown in rounding; "

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
+#include <utility>
 
 #include "autograd/node.h"
 #include "base/check.h"
@@ -22,35 +24,44 @@ Accumulator& accumulator_of_leaf(const Tensor& leaf, const char* function) {
   return accumulator(*accumulator_of(*leaf.impl()));
 }
 
+/// Removes hook `id` of `node`. It holds the node, not the tensor, which gets another node by an
+/// in-place operation while the hook stays.
+HookHandle handle_of(Node* node, std::int64_t id) {
+  retain(node);
+  const std::shared_ptr<Node> shared(node, [](Node* last) { release(last); });
+  return HookHandle([shared, id] {
+    auto has_id = [id](const auto& hook) { return hook.id == id; };
+    std::erase_if(shared->extras->gradient_hooks, has_id);
+    std::erase_if(shared->extras->accumulation_hooks, has_id);
+  });
+}
+
 }  // namespace
 
 void HookHandle::remove() {
-  if (!tensor_.defined()) return;
-  const Tensor tensor = std::move(tensor_);
-  tensor_ = Tensor();
-  const Node* node = tensor.impl()->node;
-  if (!node || !node->extras) return;
-  auto has_id = [this](const auto& hook) { return hook.id == id_; };
-  std::erase_if(node->extras->gradient_hooks, has_id);
-  std::erase_if(node->extras->accumulation_hooks, has_id);
+  if (const std::function<void()> remove = std::exchange(remove_, nullptr)) remove();
 }
 
 HookHandle register_hook(const Tensor& tensor, std::function<Tensor(const Tensor&)> hook) {
+  check<ValueError>(hook != nullptr, "register_hook: the hook is empty; pass a function");
   check<AutogradError>(tensor.requires_grad(),
                        "register_hook: the tensor does not require grad, so it gets no gradient");
   const Edge edge = edge_of(tensor);
   const std::int64_t id = next_id();
   // NOLINTNEXTLINE(*-core.NonNullParamChecker): what requires grad has a node
   extras_of(*edge.node).gradient_hooks.push_back({id, edge.index, std::move(hook)});
-  return {tensor, id};
+  return handle_of(edge.node, id);
 }
 
 HookHandle register_post_accumulate_grad_hook(const Tensor& leaf,
                                               std::function<void(const Tensor&)> hook) {
+  check<ValueError>(hook != nullptr,
+                    "register_post_accumulate_grad_hook: the hook is empty; pass a function");
   accumulator_of_leaf(leaf, "register_post_accumulate_grad_hook");
   const std::int64_t id = next_id();
-  extras_of(*leaf.impl()->node).accumulation_hooks.push_back({id, std::move(hook)});
-  return {leaf, id};
+  Node* node = leaf.impl()->node;
+  extras_of(*node).accumulation_hooks.push_back({id, std::move(hook)});
+  return handle_of(node, id);
 }
 
 void set_grad_buffer(const Tensor& leaf, const Tensor& buffer) {

@@ -90,6 +90,14 @@ NodeExtras& extras_of(Node& node) {
   return *node.extras;
 }
 
+NodeExtras::Retained* retained_of(const TensorImpl& tensor) {
+  if (!tensor.node || !tensor.node->extras) return nullptr;
+  for (NodeExtras::Retained& entry : tensor.node->extras->retained) {
+    if (entry.output == tensor.output_index) return &entry;
+  }
+  return nullptr;
+}
+
 // --- Accumulators of leaves ----------------------------------------------------------------------
 
 Accumulator& accumulator(Node& node) { return *static_cast<Accumulator*>(node.attrs()); }

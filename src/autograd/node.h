@@ -106,16 +106,22 @@ struct NodeExtras {
     std::int64_t id;
     std::function<void(const Tensor&)> callback;
   };
+  /// An output whose tensor was asked to keep its gradient.
+  struct Retained {
+    std::uint32_t output;
+    Tensor gradient;
+  };
   std::vector<GradHook> gradient_hooks;
   std::vector<AccumulationHook> accumulation_hooks;
-  std::vector<std::uint32_t> retained_outputs;
-  std::vector<Tensor> retained;  ///< gradients of `retained_outputs`
-  std::string origin;            ///< anomaly mode: module path and backtrace of the forward call
+  std::vector<Retained> retained;
+  std::string origin;  ///< anomaly mode: module path and backtrace of the forward call
   /// Of a node in a checkpointed segment: the number of each slot's dropped value, or -1.
   std::shared_ptr<Segment> segment;
   std::vector<std::int64_t> segment_numbers;
 };
 NodeExtras& extras_of(Node& node);
+/// What is kept of the gradient of `tensor`; null unless retain_grad() was called.
+NodeExtras::Retained* retained_of(const TensorImpl& tensor);
 
 /// State of a leaf's accumulator node, found behind its slots.
 struct Accumulator {

@@ -56,6 +56,15 @@ void apply_op(Node& node, Tensor* output_gradients, Tensor* input_gradients) {
   node.op->def.gradient->rule()(context);
 }
 
+/// retain_grad() belongs to the tensor, which goes on with the history of `result`.
+void move_retained(const TensorImpl& self, const TensorImpl& result) {
+  const NodeExtras::Retained* old = retained_of(self);
+  if (!old) return;
+  extras_of(*result.node).retained.push_back({result.output_index, old->gradient});
+  std::vector<NodeExtras::Retained>& entries = self.node->extras->retained;
+  entries.erase(entries.begin() + (old - entries.data()));
+}
+
 }  // namespace
 
 const NodeKind kOpKind = {"op", apply_op, nullptr};
@@ -103,6 +112,7 @@ void record(const Call& call, std::span<Tensor> outputs) {
 void rebase(const Tensor& self, const Tensor& result) {
   TensorImpl& impl = *self.impl();
   if (result.requires_grad()) {
+    move_retained(impl, *result.impl());
     Tensor target = self;
     set_history(target, result.impl()->node, result.impl()->output_index);
   } else {

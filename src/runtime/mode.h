@@ -23,18 +23,25 @@ inline constexpr std::uint32_t kFastModes = kNoGrad | kDeterministic | kCheckpoi
 
 extern thread_local constinit std::uint32_t tl_mode [[gnu::tls_model("initial-exec")]];
 
+/// Gives the mode bits in `which` the values they have in `saved`. Only those a guard has changed:
+/// guards of other modes may end in any order.
+inline void restore_modes(std::uint32_t which, std::uint32_t saved) {
+  tl_mode = (tl_mode & ~which) | (saved & which);
+}
+
 /// Sets and clears mode bits for a scope.
 class ModeGuard {
  public:
-  explicit ModeGuard(std::uint32_t set, std::uint32_t clear = 0) : saved_(tl_mode) {
+  explicit ModeGuard(std::uint32_t set, std::uint32_t clear = 0)
+      : which_(set | clear), saved_(tl_mode) {
     tl_mode = (tl_mode | set) & ~clear;
   }
-  ~ModeGuard() { tl_mode = saved_; }
+  ~ModeGuard() { restore_modes(which_, saved_); }
   ModeGuard(const ModeGuard&) = delete;
   ModeGuard& operator=(const ModeGuard&) = delete;
 
  private:
-  std::uint32_t saved_;
+  std::uint32_t which_, saved_;
 };
 
 }  // namespace facula::runtime

@@ -152,6 +152,11 @@ TEST(Checkpoint, ASegmentThatChangesIsAnError) {
   EXPECT_ERROR(AutogradError, "must compute the same", y.backward());
 }
 
+TEST(Checkpoint, NeedsASegment) {
+  EXPECT_ERROR(ValueError, "checkpoint: the segment is empty",
+               autograd::checkpoint(nullptr, {leaf({1})}));
+}
+
 TEST(Checkpoint, RunsPlainlyWithoutGrad) {
   NoGradGuard no_grad;
   int calls = 0;

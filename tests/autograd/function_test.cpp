@@ -151,5 +151,12 @@ TEST(Function, SavedOutputsMakeNoCircle) {
   EXPECT_LT(cpu::memory_allocated() - before, 1 << 18);
 }
 
+TEST(Function, NeedsBothDirections) {
+  using autograd::FunctionContext;
+  const auto forward = [](FunctionContext&) { return std::vector<Tensor>{ones({1})}; };
+  EXPECT_ERROR(ValueError, "Half: forward or backward is empty",
+               autograd::apply_function("Half", {leaf({1})}, forward, nullptr));
+}
+
 }  // namespace
 }  // namespace facula

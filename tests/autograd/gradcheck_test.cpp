@@ -62,5 +62,9 @@ TEST(Gradcheck, RejectsUnsuitableInputs) {
                                    {leaf({1}, kFloat64)}));
 }
 
+TEST(Gradcheck, NeedsAFunction) {
+  EXPECT_ERROR(ValueError, "gradcheck: the function is empty", autograd::gradcheck(nullptr, {}));
+}
+
 }  // namespace
 }  // namespace facula

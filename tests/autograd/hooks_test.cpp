@@ -60,12 +60,54 @@ TEST(Hooks, HandlesOutliveTheTensor) {
   handle.remove();
 }
 
-TEST(Hooks, ChecksShapes) {
+TEST(Hooks, StayWithTheValuesTheyWereRegisteredFor) {
   const Tensor x = leaf({1, 2});
-  autograd::register_hook(x, [](const Tensor&) { return ones({3}); });
-  EXPECT_ERROR(ShapeError, "[3], expected [2]", (x * 2).sum().backward());
+  const Tensor y = x * 2;
+  std::vector<double> before, after;
+  HookHandle first = autograd::register_hook(y, [&](const Tensor& gradient) {
+    before = gradient.to_vector<double>();
+    return Tensor();
+  });
+  y.mul_(3);
+  autograd::register_hook(y, [&](const Tensor& gradient) {
+    after = gradient.to_vector<double>();
+    return Tensor();
+  });
+  y.sum().backward({}, true);
+  EXPECT_EQ(before, (std::vector<double>{3, 3}));
+  EXPECT_EQ(after, (std::vector<double>{1, 1}));
+  before.clear();
+  first.remove();
+  y.sum().backward();
+  EXPECT_TRUE(before.empty());
+}
+
+TEST(Hooks, CopiesOfAHandleRemoveTheSameHook) {
+  const Tensor x = leaf({1});
+  int calls = 0;
+  HookHandle handle = autograd::register_hook(x, [&](const Tensor&) { return ++calls, Tensor(); });
+  HookHandle copy = handle;
+  copy.remove();
+  handle.remove();
+  (x * 2).backward();
+  EXPECT_EQ(calls, 0);
+}
+
+TEST(Hooks, ResultsMustFit) {
+  const auto refused = [](const Tensor& x, const Tensor& result) {
+    HookHandle handle = autograd::register_hook(x, [&](const Tensor&) { return result; });
+    (x * 2).sum().backward();
+  };
+  const Tensor x = leaf({1, 2});
+  EXPECT_ERROR(ShapeError, "[3], expected [2]", refused(leaf({1, 2}), ones({3})));
+  EXPECT_ERROR(DTypeError, "returned a float64 gradient of size [2], expected float32",
+               refused(leaf({1, 2}), ones({2}, kFloat64)));
+  EXPECT_ERROR(DeviceError, "on null, expected cpu", refused(leaf({1, 2}), empty({2}, kNull)));
   EXPECT_ERROR(AutogradError, "does not require grad",
                autograd::register_hook(ones({1}), [](const Tensor& g) { return g; }));
+  EXPECT_ERROR(ValueError, "register_hook: the hook is empty", autograd::register_hook(x, nullptr));
+  EXPECT_ERROR(ValueError, "register_post_accumulate_grad_hook: the hook is empty",
+               autograd::register_post_accumulate_grad_hook(x, nullptr));
 }
 
 TEST(Hooks, RunAfterAccumulation) {

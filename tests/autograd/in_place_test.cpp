@@ -65,6 +65,31 @@ TEST(InPlace, ConstantsCutTheHistory) {
   expect_values(x.grad(), {5, 5});
 }
 
+TEST(InPlace, RetainedGradientsAreThoseOfTheNewValues) {
+  const Tensor x = leaf({1, 2});
+  const Tensor y = x * 2;
+  y.retain_grad();
+  y.sum().backward({}, true);
+  expect_values(y.grad(), {1, 1});
+  y.mul_(3);
+  expect_values(y.grad(), {1, 1});
+  y.add_(x);
+  (y * 5).sum().backward();
+  expect_values(y.grad(), {6, 6});
+  expect_values(x.grad(), {37, 37});
+}
+
+TEST(InPlace, OnlyTheWrittenTensorsRetainedGradientMoves) {
+  const Tensor x = leaf({1, 2, 3});
+  const auto [variance, mean] = var_mean(x);
+  variance.retain_grad();
+  mean.retain_grad();
+  variance.mul_(3);
+  (variance * 2 + mean * 4).backward();
+  expect_values(variance.grad(), {2});
+  expect_values(mean.grad(), {4});
+}
+
 TEST(InPlace, LeafIsAnError) {
   const Tensor x = leaf({1, 2});
   EXPECT_ERROR(AutogradError, "leaf", x.add_(1));

@@ -1,5 +1,8 @@
 #include <facula/autograd.h>
 
+#include <optional>
+
+#include "runtime/mode.h"
 #include "tests/support/expect.h"
 
 namespace facula {
@@ -36,6 +39,32 @@ TEST(NoGradGuard, LeavesMayBeChangedInside) {
   expect_values(x, {2, 3});
   (x * x).sum().backward();
   expect_values(x.grad(), {4, 6});
+}
+
+TEST(Modes, OfDifferentKindsEndInAnyOrder) {
+  const Tensor x = leaf({1});
+  std::optional<NoGradGuard> no_grad(std::in_place);
+  std::optional<autograd::AnomalyMode> anomaly(std::in_place);
+  no_grad.reset();
+  EXPECT_TRUE((x * 2).requires_grad());
+  EXPECT_TRUE(runtime::tl_mode & runtime::kAnomaly);
+  anomaly.reset();
+  EXPECT_EQ(runtime::tl_mode, 0u);
+
+  anomaly.emplace();
+  std::optional<AutoGradMode> off(std::in_place, false);
+  anomaly.reset();
+  EXPECT_FALSE((x * 2).requires_grad());
+  off.reset();
+  EXPECT_EQ(runtime::tl_mode, 0u);
+
+  std::optional<runtime::ModeGuard> reference(std::in_place, runtime::kReference);
+  std::optional<InferenceMode> inference(std::in_place);
+  reference.reset();
+  EXPECT_FALSE((x * 2).requires_grad());
+  EXPECT_FALSE(runtime::tl_mode & runtime::kReference);
+  inference.reset();
+  EXPECT_EQ(runtime::tl_mode, 0u);
 }
 
 TEST(InferenceMode, ResultsStayOutsideOfGraphs) {
