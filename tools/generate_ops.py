@@ -9,7 +9,7 @@ Types      Tensor, Tensor?, Tensor[], float, float?, int, int?, bool, int[], int
            str (defaults in single quotes); composites also Scalar and Generator?, and bool results
 Methods    an op whose first argument is called `self` is a method of Tensor too; if it has a functor
            whose result keeps the dtype, there is an in-place variant with a trailing underscore.
-Numbers    elementwise ops of several tensors accept a number in place of one operand.
+Numbers    elementwise ops of several tensors accept a number in place of one operand, also by name.
 Memory     elementwise ops have an overload for an operand that the caller gives up (Tensor&&),
            composites where their file defines one for the first argument.
 """
@@ -363,10 +363,18 @@ def registration_source(ops):
                'int?': 'optional_integer', 'dtype?': 'optional_dtype', 'Scalar': 'scalar',
                'Generator?': 'generator'}
     for op in ops:
-        arguments = ', '.join(f'a.{getters[p.type]}({i})' for i, p in enumerate(op.parameters))
+        def call_with(number=None):
+            """The call, with a number for one of the tensors."""
+            arguments = ', '.join(f'a.{"scalar" if p is number else getters[p.type]}({i})'
+                                  for i, p in enumerate(op.parameters))
+            return f'facula::{op.function}({arguments})'
+
         unused = '' if op.parameters else '[[maybe_unused]] '
         lines.append(f'std::vector<Tensor> call_{op.name}({unused}const DynamicArguments& a) {{')
-        call = f'facula::{op.function}({arguments})'
+        for number in (op.tensors[i] for i in op.number_overloads()):
+            lines.append(f'  if (a.is_number({op.parameters.index(number)})) '
+                         f'return {{{call_with(number)}}};')
+        call = call_with()
         if op.result == '()':
             lines.append(f'  {call};\n  return {{}};')
         elif op.result == 'Tensor':

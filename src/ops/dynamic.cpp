@@ -80,6 +80,12 @@ std::string_view DynamicArguments::string(std::size_t i) const {
   return values_[i].string;
 }
 
+bool DynamicArguments::is_number(std::size_t i) const {
+  const Argument::Kind kind = values_[i].kind;
+  return kind == Argument::Kind::floating || kind == Argument::Kind::integer ||
+         kind == Argument::Kind::boolean;
+}
+
 Scalar DynamicArguments::scalar(std::size_t i) const {
   const Argument& value = values_[i];
   switch (value.kind) {
@@ -106,18 +112,14 @@ std::optional<DType> DynamicArguments::optional_dtype(std::size_t i) const {
 
 namespace {
 
-struct Parameter {
-  std::string type, name, default_value;
-  bool has_default = false;
-};
-
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
   while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
   return text;
 }
 
-/// The parameters of a signature line; the generator has checked its form.
+}  // namespace
+
 std::vector<Parameter> parameters_of(std::string_view signature) {
   const std::size_t open = signature.find('('), close = signature.rfind(") ->");
   const std::string_view list = signature.substr(open + 1, close - open - 1);
@@ -141,6 +143,8 @@ std::vector<Parameter> parameters_of(std::string_view signature) {
   }
   return parameters;
 }
+
+namespace {
 
 std::vector<std::int64_t> parse_integers(std::string_view text) {
   std::vector<std::int64_t> values;
@@ -189,6 +193,9 @@ DynamicArguments bind(const DynamicOp& op, const std::vector<Argument>& position
                                    [&name = name](const Parameter& p) { return p.name == name; });
     check<ValueError>(known, "{}: no argument is called {}; the signature is {}", op.name, name,
                       op.signature);
+    const auto times = std::count_if(named.begin(), named.end(),
+                                     [&name = name](const auto& n) { return n.first == name; });
+    check<ValueError>(times == 1, "{}: argument {} is given {} times", op.name, name, times);
   }
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const Parameter& parameter = parameters[i];

@@ -29,6 +29,8 @@ class DynamicArguments {
   const std::vector<std::int64_t>& integers(std::size_t i) const;
   DType dtype(std::size_t i) const;
   std::string_view string(std::size_t i) const;
+  /// True if scalar() takes it: elementwise ops have overloads for a number in a tensor's place.
+  bool is_number(std::size_t i) const;
   Scalar scalar(std::size_t i) const;
   std::optional<double> optional_floating(std::size_t i) const;
   std::optional<std::int64_t> optional_integer(std::size_t i) const;
@@ -44,6 +46,14 @@ class DynamicArguments {
   std::vector<std::string> names_;
   std::vector<Argument> values_;
 };
+
+/// A parameter as a signature line declares it.
+struct Parameter {
+  std::string type, name, default_value;
+  bool has_default = false;
+};
+/// The parameters of a signature line; the generator has checked its form.
+std::vector<Parameter> parameters_of(std::string_view signature);
 
 struct DynamicOp {
   const char* name;
