@@ -74,6 +74,8 @@ Device::Device(std::string_view text) {
     const std::string_view digits = text.substr(colon + 1);
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
     valid = error == std::errc() && end == digits.data() + digits.size() && index >= 0;
+    // There is one host, and one null device.
+    valid &= type == DeviceType::cuda || index == 0;
   }
   check<DeviceError>(valid, "\"{}\" is no device; use \"cpu\", \"cuda\", \"cuda:N\" or \"null\"",
                      text);

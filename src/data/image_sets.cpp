@@ -111,10 +111,13 @@ ImageDatasetPtr read_mnist(ImageSetInfo info, const std::string& folder, Part pa
                            const Files& files) {
   const auto paths = find_files(folder, part, files);
   const io::IdxArray images = io::read_idx(paths[0]), labels = io::read_idx(paths[1]);
-  check<IoError>(images.dims.size() == 3 && !images.bytes.empty(),
+  check<IoError>(images.dims.size() == 3,
                  "{}: IDX dimensions [{}], expected images as [count, height, width]; check that "
                  "the file has its right name",
                  paths[0], fmt::join(images.dims, ", "));
+  check<IoError>(!images.bytes.empty(),
+                 "{}: IDX dimensions [{}] hold no images; get the file again", paths[0],
+                 fmt::join(images.dims, ", "));
   check<IoError>(labels.dims.size() == 1,
                  "{}: IDX dimensions [{}], expected labels as [count]; check that the file has its "
                  "right name",

@@ -6,6 +6,7 @@
 #include "base/env.h"
 #include "base/rethrow.h"
 #include "core/tensor_impl.h"
+#include "ops/dynamic.h"
 #include "runtime/deferred.h"
 #include "runtime/fusion.h"
 #include "runtime/mode.h"
@@ -142,11 +143,25 @@ void run_plain(const Call& call, Outputs& outputs) {
   if (recording) hooks.record(call, outputs);
 }
 
+/// The name of the first undefined tensor among those that the op's signature does not call
+/// optional; empty if there is none.
+std::string missing_argument(const Call& call) {
+  std::size_t argument = 0, place = 0;
+  for (const ops::Parameter& parameter : ops::parameters_of(*call.op.def.signature)) {
+    if (!parameter.type.starts_with("Tensor")) continue;
+    if (parameter.type == "Tensor" && !call.has(place)) return parameter.name;
+    place += call.segments ? call.segments[argument++] : 1;
+  }
+  return {};
+}
+
 /// Throws `error`, which is being handled, again; unless its message names the op and the sizes of
-/// all operands, they are added.
+/// all operands, they are added. What a rule stumbled over because an argument is missing, without
+/// naming the op, becomes a message about the argument.
 [[noreturn, gnu::cold]] void rethrow_with_operands(const Error& error, const Call& call) {
   const std::string_view message = error.what();
-  bool complete = message.find(call.op.name) != std::string_view::npos;
+  const bool names_op = message.find(call.op.name) != std::string_view::npos;
+  bool complete = names_op;
   std::string operands;
   for (std::uint32_t i = 0; i < call.count; ++i) {
     const Tensor& tensor = call.in(i);
@@ -157,6 +172,12 @@ void run_plain(const Call& call, Outputs& outputs) {
                     tensor.defined() ? fmt::format("{} ", name_of(tensor.dtype())) : "", sizes);
   }
   if (complete) throw;
+  if (const std::string missing = names_op ? "" : missing_argument(call); !missing.empty()) {
+    fail<ValueError>(
+        "{0}: {1} is an undefined tensor (a default-constructed handle); give it a value first\n"
+        "  in {0}({2})",
+        call.op.name, missing, operands);
+  }
   base::rethrow_with(fmt::format("\n  in {}({})", call.op.name, operands));
 }
 

@@ -363,6 +363,10 @@ TEST(Device, Names) {
   EXPECT_EQ(Device("cpu"), kCPU);
   EXPECT_ERROR(DeviceError, "tpu", Device("tpu"));
   EXPECT_ERROR(DeviceError, "cuda:x", Device("cuda:x"));
+  EXPECT_EQ(Device("cpu:0"), kCPU);
+  EXPECT_EQ(Device("null:0"), kNull);
+  EXPECT_ERROR(DeviceError, "\"cpu:1\" is no device", Device("cpu:1"));
+  EXPECT_ERROR(DeviceError, "\"null:2\" is no device", Device("null:2"));
 }
 
 }  // namespace

@@ -187,6 +187,8 @@ TEST(Dataset, DamagedFilesAreNamed) {
   expect_error([&] { mnist(folder.path()); }, {images});
   put(images, idx({24}, std::string(24, 'x')));
   expect_error([&] { mnist(folder.path()); }, {images, "expected images"});
+  put(images, idx({0, 28, 28}, ""));
+  expect_error([&] { mnist(folder.path()); }, {images, "[0, 28, 28] hold no images"});
   put(images, good);
 
   put(labels, idx({3}, "\x01\x02\x03"));

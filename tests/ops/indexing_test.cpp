@@ -23,8 +23,12 @@ TEST(ErrorMessages, NameTheOpAndItsOperands) {
   EXPECT_ERROR(IndexError, "\n  in gather(float32 [2, 3], int64 [1, 1])", x.gather(1, grid));
   EXPECT_ERROR(IndexError, "in scatter_add(float32 [2, 3], int64 [1, 1], float32 [1, 1])",
                x.scatter_add(1, grid, ones({1, 1})));
-  EXPECT_ERROR(ValueError, "\n  in conv2d(undefined, float32 [4, 3, 1, 1]",
+  EXPECT_ERROR(ValueError,
+               "conv2d: input is an undefined tensor (a default-constructed handle); give it a "
+               "value first\n  in conv2d(undefined, float32 [4, 3, 1, 1]",
                conv2d(Tensor(), ones({4, 3, 1, 1})));
+  EXPECT_ERROR(ValueError, "mm: mat2 is an undefined tensor", mm(x, Tensor()));
+  EXPECT_ERROR(ValueError, "cat: a tensor of the list is undefined", cat({x, Tensor()}));
   EXPECT_ERROR(DTypeError, "std: not for int64", ones({3}, kInt64).std());
   try {
     mm(ones({2, 3}), ones({2, 3}));
