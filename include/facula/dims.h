@@ -1,6 +1,7 @@
 // Lists of sizes, strides and dimensions.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <initializer_list>
 #include <span>
@@ -28,6 +29,9 @@ class IntList {
   constexpr IntList(std::span<const std::int64_t> list) : data_(list.data()), count_(list.size()) {}
   IntList(const std::vector<std::int64_t>& list) : data_(list.data()), count_(list.size()) {}
   constexpr IntList(const std::int64_t& single) : data_(&single), count_(1) {}
+  /// x.sum(true) would take true for dimension 1: flags follow the dimensions, x.sum({}, true).
+  template <std::same_as<bool> Flag>
+  IntList(Flag) = delete;
 
   constexpr const std::int64_t* begin() const { return data_; }
   constexpr const std::int64_t* end() const { return data_ + count_; }

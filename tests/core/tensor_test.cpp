@@ -5,6 +5,7 @@
 #include <facula/autograd.h>
 
 #include <cmath>
+#include <type_traits>
 
 #include "tests/support/expect.h"
 
@@ -35,6 +36,22 @@ TEST(Tensor, SizesAndStrides) {
   EXPECT_ERROR(IndexError, "dimension 3 is out of range", x.size(3));
   EXPECT_ERROR(IndexError, "0-d", tensor(1).size(0));
 }
+
+template <class X>
+concept SumsAlongAFlag = requires(const X& x) {
+  x.sum(true);
+};
+template <class X>
+concept SumsAlongADimension = requires(const X& x) {
+  x.sum(1, true);
+};
+template <class X>
+concept VariesAlongAFlag = requires(const X& x) {
+  x.var(false);
+};
+static_assert(!SumsAlongAFlag<Tensor> && SumsAlongADimension<Tensor>);
+static_assert(!VariesAlongAFlag<Tensor>);
+static_assert(!std::is_constructible_v<IntList, bool> && std::is_constructible_v<IntList, int>);
 
 TEST(Tensor, ImpossibleSizes) {
   EXPECT_ERROR(ShapeError, "negative", empty({2, -1}));
