@@ -178,6 +178,15 @@ class FACULA_API Tensor {
   const Tensor& zero_() const { return fill_(0); }
   /// Writes `value` where `mask`, bool of a size that broadcasts to this one, is true.
   const Tensor& masked_fill_(const Tensor& mask, Scalar value) const;
+  /// Ops of the same names, written back.
+  const Tensor& add_(const Tensor& other, Scalar alpha) const;
+  const Tensor& sub_(const Tensor& other, Scalar alpha) const;
+  const Tensor& gelu_(std::string_view approximate = "none") const;
+  const Tensor& logical_not_() const;
+  const Tensor& scatter_(std::int64_t dim, const Tensor& index, const Tensor& src) const;
+  const Tensor& scatter_add_(std::int64_t dim, const Tensor& index, const Tensor& src) const;
+  const Tensor& index_add_(std::int64_t dim, const Tensor& index, const Tensor& source,
+                           double alpha = 1) const;
   /// Fills a floating tensor with random values: uniform on [from, to), or normal.
   const Tensor& uniform_(double from = 0, double to = 1, Generator* generator = nullptr) const;
   const Tensor& normal_(double mean = 0, double std = 1, Generator* generator = nullptr) const;

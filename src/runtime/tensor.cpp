@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "core/number_range.h"
 #include "core/tensor_impl.h"
+#include "ops/schema/alpha.h"
 #include "runtime/deferred.h"
 #include "runtime/dispatch.h"
 #include "runtime/mode.h"
@@ -166,33 +167,79 @@ Tensor Tensor::contiguous(MemoryFormat format) const {
   return facula::to_copy(*this, std::nullopt, format_name(format));
 }
 
-const Tensor& Tensor::copy_(const Tensor& source, bool) const {
-  check<ValueError>(defined() && source.defined(), "copy_: an operand is an undefined tensor");
-  const bool recording = !(runtime::tl_mode & runtime::kNoGrad) &&
-                         (impl_->requires_grad() || source.impl_->requires_grad());
+// --- Writing -------------------------------------------------------------------------------------
+
+namespace {
+
+/// Writes `source` (broadcast, converted) over `self` for the op `name`, which errors name.
+const Tensor& write(const Tensor& self, const Tensor& source, const char* name) {
+  check<ValueError>(self.defined() && source.defined(), "{}: an operand is an undefined tensor",
+                    name);
+  const bool recording =
+      !(runtime::tl_mode & runtime::kNoGrad) && (self.requires_grad() || source.requires_grad());
+  runtime::check_in_place(self, name);
   Tensor recorded;
   if (recording) {
-    runtime::check_in_place(*this, "copy_");
-    runtime::check_recorded_write(*this, "copy_");
+    runtime::check_recorded_write(self, name);
     if (source.requires_grad()) {
-      recorded = facula::to_copy(source.expand(sizes()), dtype(), "contiguous");
+      recorded = facula::to_copy(source.expand(self.sizes()), self.dtype(), "contiguous");
     }
   }
   {
     runtime::ModeGuard no_grad(runtime::kNoGrad);
-    facula::write_(*this, source);
+    facula::write_(self, source);
   }
-  if (recording) runtime::hooks.rebase(*this, recorded);
-  return *this;
+  if (recording) runtime::hooks.rebase(self, recorded);
+  return self;
+}
+
+}  // namespace
+
+const Tensor& Tensor::copy_(const Tensor& source, bool) const {
+  return write(*this, source, "copy_");
 }
 
 const Tensor& Tensor::fill_(Scalar value) const {
   check_fits(value, require(impl_, "fill_").dtype, "fill_");
-  return copy_(runtime::wrapped_number(value, *this));
+  return write(*this, runtime::wrapped_number(value, *this), "fill_");
 }
 
 const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
-  return copy_(facula::masked_fill(*this, mask, value));
+  return write(*this, facula::masked_fill(*this, mask, value), "masked_fill_");
+}
+
+const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
+  return add_(ops::scaled_operand(*this, other, alpha, "add_"));
+}
+
+const Tensor& Tensor::sub_(const Tensor& other, Scalar alpha) const {
+  return sub_(ops::scaled_operand(*this, other, alpha, "sub_"));
+}
+
+const Tensor& Tensor::gelu_(std::string_view approximate) const {
+  if (approximate == "tanh") return gelu_tanh_();
+  check<ValueError>(approximate == "none", "gelu_: approximate is \"{}\", expected none or tanh",
+                    approximate);
+  return gelu_erf_();
+}
+
+const Tensor& Tensor::logical_not_() const {
+  return write(*this, facula::logical_not(*this), "logical_not_");
+}
+
+// Backward through these keeps none of the values that are overwritten.
+
+const Tensor& Tensor::scatter_(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  return write(*this, facula::scatter(*this, dim, index, src), "scatter_");
+}
+
+const Tensor& Tensor::scatter_add_(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  return write(*this, facula::scatter_add(*this, dim, index, src), "scatter_add_");
+}
+
+const Tensor& Tensor::index_add_(std::int64_t dim, const Tensor& index, const Tensor& source,
+                                 double alpha) const {
+  return write(*this, facula::index_add(*this, dim, index, source, alpha), "index_add_");
 }
 
 }  // namespace facula

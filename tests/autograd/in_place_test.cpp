@@ -1,6 +1,8 @@
 #include <facula/autograd.h>
 #include <facula/memory.h>
 
+#include <functional>
+
 #include "tests/support/expect.h"
 
 namespace facula {
@@ -168,6 +170,97 @@ TEST(InPlace, MakesNoCircles) {
     y.mul_(y);
   }
   EXPECT_LT(cpu::memory_allocated() - before, 1 << 18);
+}
+
+/// The in-place variants of ops that are not elementwise, beside those ops.
+struct Variant {
+  const char* name;
+  std::function<void(const Tensor& self, const Tensor& other)> in_place;
+  std::function<Tensor(const Tensor& self, const Tensor& other)> functional;
+};
+
+std::vector<Variant> variants() {
+  const Tensor mask = tensor({true, false, true});
+  const Tensor index = tensor({2, 0, 1});
+  return {
+      {"add", [](const Tensor& x, const Tensor& y) { x.add_(y, 0.5); },
+       [](const Tensor& x, const Tensor& y) { return x.add(y, 0.5); }},
+      {"sub", [](const Tensor& x, const Tensor& y) { x.sub_(y, -2); },
+       [](const Tensor& x, const Tensor& y) { return x.sub(y, -2); }},
+      {"gelu_erf", [](const Tensor& x, const Tensor&) { x.gelu_(); },
+       [](const Tensor& x, const Tensor&) { return x.gelu(); }},
+      {"gelu_tanh", [](const Tensor& x, const Tensor&) { x.gelu_("tanh"); },
+       [](const Tensor& x, const Tensor&) { return x.gelu("tanh"); }},
+      {"masked_fill_", [=](const Tensor& x, const Tensor&) { x.masked_fill_(mask, 7); },
+       [=](const Tensor& x, const Tensor&) { return x.masked_fill(mask, 7); }},
+      {"scatter_", [=](const Tensor& x, const Tensor& y) { x.scatter_(0, index, y); },
+       [=](const Tensor& x, const Tensor& y) { return x.scatter(0, index, y); }},
+      {"scatter_add_", [=](const Tensor& x, const Tensor& y) { x.scatter_add_(0, index, y); },
+       [=](const Tensor& x, const Tensor& y) { return x.scatter_add(0, index, y); }},
+      {"index_add_", [=](const Tensor& x, const Tensor& y) { x.index_add_(0, index, y, 3); },
+       [=](const Tensor& x, const Tensor& y) { return x.index_add(0, index, y, 3); }},
+  };
+}
+
+TEST(InPlaceVariants, GiveTheValuesAndGradientsOfTheirOps) {
+  for (const Variant& variant : variants()) {
+    SCOPED_TRACE(variant.name);
+    const Tensor weights = tensor({0.5, -1.0, 2.0});
+    Tensor results[2], gradients[2][2];
+    for (const bool in_place : {false, true}) {
+      const Tensor x = leaf({0.5, -2, 3}), y = leaf({-1, 4, 0.25});
+      Tensor result = x * 2;
+      const std::uint32_t version = result.version();
+      if (in_place) {
+        variant.in_place(result, y);
+        EXPECT_GT(result.version(), version);
+      } else {
+        result = variant.functional(result, y);
+      }
+      (result * weights).sum().backward();
+      results[in_place] = result.detach();
+      gradients[in_place][0] = x.grad();
+      gradients[in_place][1] = y.grad();
+    }
+    expect_equal(results[1], results[0]);
+    expect_equal(gradients[1][0], gradients[0][0]);
+    ASSERT_EQ(gradients[1][1].defined(), gradients[0][1].defined());
+    if (gradients[0][1].defined()) expect_equal(gradients[1][1], gradients[0][1]);
+  }
+}
+
+TEST(InPlaceVariants, RefuseLeavesAndViewsBeforeAnythingIsWritten) {
+  const Tensor other = tensor({1.0, 2, 3});
+  for (const Variant& variant : variants()) {
+    SCOPED_TRACE(variant.name);
+    const Tensor x = leaf({1, 2, 3});
+    EXPECT_ERROR(AutogradError, std::string(variant.name) + ": a leaf", variant.in_place(x, other));
+    expect_values(x, {1, 2, 3});
+    const Tensor y = (x * 2).reshape({1, 3});
+    const Tensor view = y.view({3});
+    EXPECT_ERROR(AutogradError, "into a view", variant.in_place(view, other));
+    expect_values(y, {2, 4, 6});
+    {
+      NoGradGuard no_grad;
+      variant.in_place(view, other);
+      expect_equal(y.view({3}), variant.functional(x * 2, other));
+    }
+  }
+}
+
+TEST(InPlaceVariants, KeepTheDtype) {
+  const Tensor integers = tensor({1, 0, 3});
+  EXPECT_ERROR(DTypeError, "add_: alpha is 0.5", integers.add_(integers, 0.5));
+  expect_values(integers.add_(integers, 2), {3, 0, 9});
+  EXPECT_EQ(integers.logical_not_().dtype(), kInt64);
+  expect_values(integers, {0, 1, 0});
+  const Tensor mask = tensor({true, false});
+  mask.logical_not_();
+  EXPECT_EQ(mask.dtype(), kBool);
+  expect_values(mask, {0, 1});
+  EXPECT_ERROR(ValueError, "gelu_: approximate is \"erf\"", ones({2}).gelu_("erf"));
+  EXPECT_ERROR(ShapeError, "share one memory place",
+               ones({1}).expand({3}).scatter_(0, tensor({0}), ones({1})));
 }
 
 TEST(InPlace, DtypeAndShapeMustFit) {
