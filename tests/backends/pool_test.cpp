@@ -114,22 +114,6 @@ TEST(Pooling, SameBitsOnAllThreads) {
   }
 }
 
-TEST(MaxPool, ResultsPastTheCachesAreTheSame) {
-  const Tensor one = randn({1, 48, 19, 22}).contiguous(kChannelsLast);
-  for (const Dims& padding : {Dims{0}, Dims{1}}) {
-    const auto pool = [&](const Tensor& x) {
-      return max_pool2d_with_indices(x, {3}, {2}, padding);
-    };
-    const auto [expected, at] = pool(one);
-    const std::int64_t count = copies_past_caches(expected);
-    const auto [values, indices] = pool(copies_of(one, count));
-    for (const std::int64_t image : {std::int64_t{0}, count / 2, count - 1}) {
-      EXPECT_TRUE(bytes_of(values.narrow(0, image, 1)) == bytes_of(expected));
-      EXPECT_TRUE(bytes_of(indices.narrow(0, image, 1)) == bytes_of(at));
-    }
-  }
-}
-
 // Those of a forward pass come in the order of lines; nothing says that others do.
 TEST(MaxPool, IndicesMayPointAnywhereInTheImage) {
   for (MemoryFormat format : {kContiguous, kChannelsLast}) {

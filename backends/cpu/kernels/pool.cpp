@@ -19,35 +19,6 @@ template <class Body>
   }
 }
 
-/// Where x is larger than `best`, takes it and notes the position.
-template <class T>
-[[gnu::always_inline]] inline void take_larger(const T* __restrict x, std::int64_t n,
-                                               std::int32_t position, T* __restrict best,
-                                               std::int32_t* __restrict at) {
-  for (std::int64_t i = 0; i < n; ++i) {
-    // Not "x > best": a NaN must win, and stay once it has.
-    const bool wins = !(x[i] <= best[i]) & (best[i] == best[i]);
-    best[i] = wins ? x[i] : best[i];
-    at[i] = wins ? position : at[i];
-  }
-}
-
-template <class T>
-void max(const T* image, std::int64_t width, std::int64_t channels, const PoolWindow& window,
-         T* __restrict out, std::int32_t* __restrict index) {
-  bool first = true;
-  for_positions(window, width, [&](std::int64_t position) {
-    const T* __restrict x = image + position * channels;
-    const auto at = static_cast<std::int32_t>(position);
-    if (!first) return take_larger(x, channels, at, out, index);
-    for (std::int64_t c = 0; c < channels; ++c) {
-      out[c] = x[c];
-      index[c] = at;
-    }
-    first = false;
-  });
-}
-
 /// Window i of a line.
 [[gnu::always_inline]] inline PoolWindow window_of(const PoolLine& line, std::int64_t i) {
   return {line.first_row, line.rows,
@@ -83,6 +54,7 @@ struct Lanes {
     for_positions(window, width, [&](std::int64_t position) FACULA_INLINED {
       Values x{};
       load(position, x);
+      // Not "x > best": a NaN must win, and stay once it has.
       const Positions wins = first ? Positions{} - 1 : ~(x <= best) & (best == best);
       best = wins ? x : best;
       at = wins ? Positions{} + static_cast<Position>(position) : at;
@@ -103,13 +75,14 @@ struct Lanes {
   }
 };
 
-/// Maxima of a window of at most kLanes channels. If Whole, vectors are read and written whole,
-/// although that is too much; else exactly.
+/// Maxima of a window of `some` of the channels, at most kLanes. If Whole, vectors are read and
+/// written whole, although that may be too much; else exactly.
 template <class T, int kLanes, bool Whole>
 [[gnu::always_inline]] inline void max_in_lanes(const T* image, std::int64_t width,
                                                 std::int64_t channels, const PoolWindow& window,
-                                                T* out, std::int32_t* index) {
-  const auto count = static_cast<std::size_t>(Whole ? kLanes : channels);
+                                                T* out, std::int32_t* index,
+                                                std::int64_t some = kLanes) {
+  const auto count = static_cast<std::size_t>(Whole ? kLanes : some);
   const Lanes<T, kLanes> lanes(window, width, [&](std::int64_t position, auto& x) FACULA_INLINED {
     __builtin_memcpy(&x, image + position * channels, count * sizeof(T));
   });
@@ -188,7 +161,7 @@ void max_line_in_lanes(const T* image, std::int64_t width, std::int64_t channels
     if (i < whole) {
       max_in_lanes<T, kLanes, true>(image, width, channels, window, out, index);
     } else {
-      max_in_lanes<T, kLanes, false>(image, width, channels, window, out, index);
+      max_in_lanes<T, kLanes, false>(image, width, channels, window, out, index, channels);
     }
     window.first_column += line.stride;
     out += channels;
@@ -205,15 +178,51 @@ void max_line_in_lanes(const T* image, std::int64_t width, std::int64_t channels
   max_line_in_lanes<T, kLanes, 0>(image, width, channels, line, out, index);
 }
 
+/// Asks for what windows of the next line read first: pieces of several lines at once are more than
+/// processors foresee.
+template <class T>
+[[gnu::always_inline]] inline void prefetch_below(const T* image, std::int64_t width,
+                                                  std::int64_t channels, const PoolLine& line,
+                                                  std::int64_t column) {
+  const std::int64_t below = line.first_row + std::int64_t{line.rows} * line.row_step;
+  for (std::int64_t r = 0; r < line.stride; ++r) {
+    const T* next = image + ((below + r) * width + column) * channels;
+    for (std::int64_t k = 0; k < line.stride * channels; k += 64 / sizeof(T)) {
+      __builtin_prefetch(next + k, 0, 2);
+    }
+  }
+}
+
+/// Windows of many channels, kLanes at a time.
+template <class T, int kSize>
+void max_line_of_many(const T* image, std::int64_t width, std::int64_t channels,
+                      const PoolLine& line, T* out, std::int32_t* index) {
+  constexpr int kLanes = 16;
+  PoolWindow window{line.first_row,    kSize ? kSize : line.rows,    line.row_step,
+                    line.first_column, kSize ? kSize : line.columns, line.column_step};
+  for (std::int64_t i = 0; i < line.count; ++i, out += channels, index += channels) {
+    prefetch_below(image, width, channels, line, window.first_column);
+    std::int64_t c = 0;
+    for (; c + kLanes <= channels; c += kLanes) {
+      max_in_lanes<T, kLanes, true>(image + c, width, channels, window, out + c, index + c);
+    }
+    if (c < channels) {
+      max_in_lanes<T, kLanes, false>(image + c, width, channels, window, out + c, index + c,
+                                     channels - c);
+    }
+    window.first_column += line.stride;
+  }
+}
+
 template <class T>
 void max_line(const T* image, std::int64_t width, std::int64_t channels, const PoolLine& line,
               T* out, std::int32_t* index) {
   if (channels == 1 && max_line_of_plane(image, width, line, out, index)) return;
   if (channels <= 8) return max_line_in_lanes<T, 8>(image, width, channels, line, out, index);
   if (channels <= 16) return max_line_in_lanes<T, 16>(image, width, channels, line, out, index);
-  for (std::int64_t i = 0; i < line.count; ++i) {
-    max(image, width, channels, window_of(line, i), out + i * channels, index + i * channels);
-  }
+  const bool three = line.rows == 3 && line.columns == 3;
+  three ? max_line_of_many<T, 3>(image, width, channels, line, out, index)
+        : max_line_of_many<T, 0>(image, width, channels, line, out, index);
 }
 
 /// Sums kept side by side where a window has many positions.
