@@ -12,6 +12,7 @@
 #include <facula/ops.h>
 
 #include "tests/support/expect.h"
+#include "tests/support/problems.h"
 
 namespace facula::nn {
 namespace {
@@ -167,7 +168,7 @@ std::vector<Tensor> outcome(unsigned number, const Setting& setting, bool looked
 double largest(const Tensor& x) { return amax(abs(x.to(kFloat64))).item<double>(); }
 
 TEST(Deferral, RandomGraphsAreWhatTheyAreOpByOp) {
-  for (unsigned number = 0; number < 300; ++number) {
+  for (unsigned number = 0; number < unsigned{problems(300)}; ++number) {
     const Setting setting(number);
     const auto fused = outcome(number, setting, false), parts = outcome(number, setting, true);
     SCOPED_TRACE("graph " + std::to_string(number));
