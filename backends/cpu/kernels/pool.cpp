@@ -185,9 +185,10 @@ template <class T>
                                                   std::int64_t channels, const PoolLine& line,
                                                   std::int64_t column) {
   const std::int64_t below = line.first_row + std::int64_t{line.rows} * line.row_step;
-  for (std::int64_t r = 0; r < line.stride; ++r) {
+  const std::int64_t columns = line.stride < width - column ? line.stride : width - column;
+  for (std::int64_t r = 0; r < line.rows_below; ++r) {
     const T* next = image + ((below + r) * width + column) * channels;
-    for (std::int64_t k = 0; k < line.stride * channels; k += 64 / sizeof(T)) {
+    for (std::int64_t k = 0; k < columns * channels; k += 64 / sizeof(T)) {
       __builtin_prefetch(next + k, 0, 2);
     }
   }

@@ -18,6 +18,8 @@ struct PoolLine {
   std::int32_t first_row, rows, row_step;
   std::int32_t first_column, columns, column_step;
   std::int32_t stride, count;
+  std::int32_t
+      rows_below;  ///< rows of the image that the next line of results is the first to read
 };
 
 template <class T>

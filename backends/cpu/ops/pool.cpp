@@ -84,6 +84,8 @@ void for_lines(const Images& in, const Images& out, const PoolAxis& rows, const 
       std::clamp(fitting < 0 ? begin : fitting / columns.stride + 1, begin, out.width);
   for (std::int64_t h = 0; h < out.height; ++h) {
     const Span row = span_of(rows, in.height, h);
+    const std::int64_t below = in.height - row.first - row.count * rows.dilation;
+    const std::int64_t rows_below = std::clamp<std::int64_t>(below, 0, rows.stride);
     for (std::int64_t w = 0; w < out.width;) {
       const std::int64_t count = w == begin && begin < end ? end - begin : 1;
       const Span column = span_of(columns, in.width, w);
@@ -94,7 +96,8 @@ void for_lines(const Images& in, const Images& out, const PoolAxis& rows, const 
                           column.count,
                           narrow(columns.dilation),
                           narrow(columns.stride),
-                          narrow(count)};
+                          narrow(count),
+                          narrow(rows_below)};
       body(line, h * out.width + w, row.padded * column.padded);
       w += count;
     }
