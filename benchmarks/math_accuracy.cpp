@@ -23,7 +23,6 @@
 #include <thread>
 #include <vector>
 
-#include "ops/schema/atan2.h"
 #include "ops/schema/scalar.h"
 #include "tests/ops/float_functions.h"
 

@@ -102,7 +102,11 @@ std::unique_ptr<optim::LRScheduler> after_warmup(optim::Optimizer& optimizer, st
 std::unique_ptr<optim::LRScheduler> make_schedule(const TrainOptions& options,
                                                   optim::Optimizer& optimizer,
                                                   std::int64_t steps_per_epoch) {
-  const std::int64_t steps = options.epochs * steps_per_epoch;
+  std::int64_t steps = 0;
+  if (__builtin_mul_overflow(options.epochs, steps_per_epoch, &steps) || steps == INT64_MAX) {
+    throw UsageError(fmt::format("--epochs: {} epochs of {} steps are more than can be counted",
+                                 options.epochs, steps_per_epoch));
+  }
   const std::int64_t warmup = options.warmup * steps_per_epoch, rest = steps - warmup;
   if (options.schedule == "step") {
     return after_warmup(

@@ -85,6 +85,7 @@ FACULA_API std::vector<Tensor> grad(const std::vector<Tensor>& outputs,
 // --- Hooks ---------------------------------------------------------------------------------------
 
 /// Removes its hook on remove(); outliving the tensor is fine.
+/// It keeps the history of the tensor alive, with what backward still needs of it.
 class FACULA_API HookHandle {
  public:
   HookHandle() = default;

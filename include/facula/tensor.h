@@ -161,6 +161,7 @@ class FACULA_API Tensor {
   Tensor index(const std::vector<Index>& indices) const;
   /// Writes `value` (broadcast) into the indexed part.
   const Tensor& index_put_(std::initializer_list<Index> indices, const Tensor& value) const;
+  const Tensor& index_put_(const std::vector<Index>& indices, const Tensor& value) const;
 
   // --- Conversion -------------------------------------------------------------------------------
   Tensor to(DType dtype, bool non_blocking = false, bool copy = false) const;
@@ -187,7 +188,8 @@ class FACULA_API Tensor {
   const Tensor& scatter_add_(std::int64_t dim, const Tensor& index, const Tensor& src) const;
   const Tensor& index_add_(std::int64_t dim, const Tensor& index, const Tensor& source,
                            double alpha = 1) const;
-  /// Fills a floating tensor with random values: uniform on [from, to), or normal.
+  /// Fills a floating tensor with random values: uniform on [from, to), which rounding to the dtype
+  /// may leave for `to`, or normal.
   const Tensor& uniform_(double from = 0, double to = 1, Generator* generator = nullptr) const;
   const Tensor& normal_(double mean = 0, double std = 1, Generator* generator = nullptr) const;
 
@@ -253,6 +255,7 @@ class Index {
 
   Index(std::int64_t position) : kind(Kind::integer), integer(position) {}
   Index(int position) : Index(static_cast<std::int64_t>(position)) {}
+  Index(bool) = delete;  // x[True] of PyTorch adds a dimension, and is no entry 1
   Index(Slice range) : kind(Kind::slice), slice(range) {}
   Index(NoneType) : kind(Kind::none) {}
   Index(EllipsisType) : kind(Kind::ellipsis) {}

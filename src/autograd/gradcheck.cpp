@@ -61,19 +61,38 @@ Matrix analytic(const std::vector<Tensor>& outputs, const std::vector<Tensor>& i
   return matrix;
 }
 
+/// An element of an input, as it was when this ends, whatever the function throws.
+class Changed {
+ public:
+  explicit Changed(double& x) : x_(x), original_(x) {}
+  ~Changed() { x_ = original_; }
+  Changed(const Changed&) = delete;
+  Changed& operator=(const Changed&) = delete;
+
+  std::vector<double> by(double difference, const TensorFunction& function,
+                         const std::vector<Tensor>& inputs) const {
+    x_ = original_ + difference;
+    return flatten(differentiable(function(inputs)));
+  }
+
+ private:
+  double& x_;
+  const double original_;
+};
+
 /// Derivatives by changing one input element at a time.
 Matrix numeric(const TensorFunction& function, const std::vector<Tensor>& inputs, double eps) {
   Matrix matrix;
   for (const Tensor& input : inputs) {
     for (std::int64_t j = 0; j < input.numel(); ++j) {
-      double& x = *element(input, j);
-      const double original = x;
-      x = original + eps;
-      std::vector<double> high = flatten(differentiable(function(inputs)));
-      x = original - eps;
-      const std::vector<double> low = flatten(differentiable(function(inputs)));
-      x = original;
-      for (std::size_t k = 0; k < high.size(); ++k) high[k] = (high[k] - low.at(k)) / (2 * eps);
+      const Changed x(*element(input, j));
+      std::vector<double> high = x.by(eps, function, inputs);
+      const std::vector<double> low = x.by(-eps, function, inputs);
+      check<ValueError>(high.size() == low.size(),
+                        "gradcheck: the function gives {} elements for one input and {} for "
+                        "another close to it; the size must not depend on values",
+                        high.size(), low.size());
+      for (std::size_t k = 0; k < high.size(); ++k) high[k] = (high[k] - low[k]) / (2 * eps);
       matrix.push_back(std::move(high));
     }
   }

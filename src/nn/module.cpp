@@ -125,11 +125,14 @@ std::int64_t next_hook_id() {
 }  // namespace
 
 std::int64_t Module::register_forward_pre_hook(ForwardPreHook hook) {
+  check<ValueError>(hook != nullptr,
+                    "register_forward_pre_hook: the hook is empty; pass a function");
   hooks_.push_back({next_hook_id(), std::move(hook), nullptr});
   return hooks_.back().id;
 }
 
 std::int64_t Module::register_forward_hook(ForwardHook hook) {
+  check<ValueError>(hook != nullptr, "register_forward_hook: the hook is empty; pass a function");
   hooks_.push_back({next_hook_id(), nullptr, std::move(hook)});
   return hooks_.back().id;
 }

@@ -232,7 +232,7 @@ void check_in_place(const Tensor& written, const char* op_name) {
         op_name);
   }
   for (int d = 0; d < impl.dim; ++d) {
-    check<ShapeError>(impl.strides[d] != 0 || impl.sizes[d] <= 1,
+    check<ShapeError>(impl.strides[d] != 0 || impl.sizes[d] <= 1 || impl.numel == 0,
                       "{}: several elements of the written tensor of size {} share one memory "
                       "place (it was expanded); call contiguous() first",
                       op_name, impl.size_list());

@@ -59,5 +59,9 @@ const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Ten
   index(indices).copy_(value);
   return *this;
 }
+const Tensor& Tensor::index_put_(const std::vector<Index>& indices, const Tensor& value) const {
+  index(indices).copy_(value);
+  return *this;
+}
 
 }  // namespace facula

@@ -21,7 +21,12 @@ Tensor random(IntList sizes, const TensorOptions& options, Generator* generator,
   // Storage-only dtypes get rounded float32 values.
   const DType drawn = dtype == kFloat64 ? kFloat64 : kFloat32;
   const Tensor state = reserve_random(generator, checked_numel(sizes, "rand"), drawn);
-  Tensor values = philox_random(state, sizes, drawn, distribution).to(dtype).to(options.device);
+  Tensor values = philox_random(state, sizes, drawn, distribution);
+  // Rounding must not reach 1.
+  const bool uniform = std::string_view(distribution) == "uniform";
+  if (uniform && dtype == kFloat16) values = clamp(values, 0, 1 - 0x1p-11);
+  if (uniform && dtype == kBFloat16) values = clamp(values, 0, 1 - 0x1p-8);
+  values = values.to(dtype).to(options.device);
   if (options.requires_grad) values.requires_grad_();
   return values;
 }

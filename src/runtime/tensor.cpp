@@ -209,14 +209,18 @@ const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
 }
 
 const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
+  require(impl_, "add_");
   return add_(ops::scaled_operand(*this, other, alpha, "add_"));
 }
 
 const Tensor& Tensor::sub_(const Tensor& other, Scalar alpha) const {
+  require(impl_, "sub_");
   return sub_(ops::scaled_operand(*this, other, alpha, "sub_"));
 }
 
 const Tensor& Tensor::gelu_(std::string_view approximate) const {
+  require(impl_, "gelu_");
+  runtime::check_in_place(*this, "gelu_");
   if (approximate == "tanh") return gelu_tanh_();
   check<ValueError>(approximate == "none", "gelu_: approximate is \"{}\", expected none or tanh",
                     approximate);

@@ -49,7 +49,12 @@ std::optional<Metrics> evaluate_until(nn::Module& model, const data::DataLoader&
       complete = !(interrupt && interrupt->interrupted());
       if (!complete) break;
       const Tensor output = model(batch[0]);
-      totals.add(loss(output, batch[1]).item<double>(), output, batch[1]);
+      const double value = loss(output, batch[1]).item<double>();
+      check<ValueError>(std::isfinite(value),
+                        "evaluate: the loss of a batch is {}; look for NaN and infinity in the "
+                        "model's weights and buffers and in the data",
+                        std::isnan(value) ? "NaN" : "infinite");
+      totals.add(value, output, batch[1]);
     }
   }
   model.train(was_training);

@@ -26,14 +26,18 @@ std::string layout_of(const Tensor& tensor) {
                      tensor.strides().str());
 }
 
-/// What the times depend on, besides the number of threads.
-std::string problem_of(const KernelArgs& args) {
+/// What the times depend on, besides the number of threads, and what there is to choose from: that
+/// changes when implementations are switched off.
+std::string problem_of(const KernelArgs& args, const std::vector<Implementation>& list,
+                       const std::vector<std::size_t>& candidates) {
   std::string problem = args.call.op.name;
   for (std::uint32_t i = 0; i < args.call.count; ++i) {
     problem += args.has(i) ? layout_of(args.in(i)) : " -";
   }
   for (std::size_t i = 0; i < args.output_count; ++i) problem += layout_of(args.out(i));
-  return problem + fmt::format(" {{{}}}", attrs_str(args.call.op.attrs, args.call.attributes));
+  problem += fmt::format(" {{{}}}", attrs_str(args.call.op.attrs, args.call.attributes));
+  for (const std::size_t i : candidates) problem += fmt::format(" '{}'", list[i].name);
+  return problem;
 }
 
 std::string threads_suffix() { return fmt::format(" {} threads", get_num_threads()); }
@@ -110,15 +114,14 @@ std::size_t MeasuringSelector::select(const std::vector<Implementation>& list,
   const std::vector<std::size_t> choices = candidates(list, args);
   if (choices.empty()) return list.size();
   if (choices.size() == 1) return choices[0];
-  const std::string key = problem_of(args), threads = threads_suffix();
+  const std::string key = problem_of(args, list, choices), threads = threads_suffix();
   const std::string problem = key + threads;
   {
     const std::lock_guard lock(mutex_);
-    // What was chosen may have been switched off since.
     const auto known = known_.find(problem);
-    if (known != known_.end() && std::ranges::count(choices, known->second)) return known->second;
+    if (known != known_.end()) return known->second;
     if (const auto recalled = recall(key, threads, list, choices)) {
-      known_[problem] = *recalled;
+      known_.emplace(problem, *recalled);
       return *recalled;
     }
   }
@@ -133,7 +136,7 @@ std::size_t MeasuringSelector::select(const std::vector<Implementation>& list,
   const std::size_t chosen = choices[times[fastest] < kWorthwhile * times[0] ? fastest : 0];
   if (runtime::tl_mode & runtime::kVerbose) log_decision(problem, list, choices, times, chosen);
   const std::lock_guard lock(mutex_);
-  known_[problem] = chosen;
+  known_.emplace(problem, chosen);
   choices_[problem] = list[chosen].name;
   return chosen;
 }

@@ -17,8 +17,8 @@
 namespace facula::tuner {
 
 /// Measures, when a problem first comes, the implementations that may replace the first in order
-/// that takes it, and remembers the fastest. A problem is an op with its attributes and the sizes,
-/// strides and dtypes of its operands.
+/// that takes it, and remembers the fastest. A problem is an op with its attributes, the sizes,
+/// strides and dtypes of its operands, and the implementations that may be chosen.
 ///
 /// Candidates are those that can refuse: an implementation that takes everything is a last resort.
 /// They run in turn on the operands of the call, which the op must not change. The static choice is

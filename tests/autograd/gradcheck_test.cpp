@@ -1,5 +1,7 @@
 #include <facula/autograd.h>
 
+#include <stdexcept>
+
 #include "tests/support/expect.h"
 
 namespace facula {
@@ -60,6 +62,20 @@ TEST(Gradcheck, RejectsUnsuitableInputs) {
   EXPECT_ERROR(AutogradError, "no output",
                autograd::gradcheck([](const Tensors& in) { return Tensors{in[0] < 1}; },
                                    {leaf({1}, kFloat64)}));
+}
+
+TEST(Gradcheck, LeavesInputsAsTheyWere) {
+  const Tensor x = leaf({1, 2}, kFloat64);
+  const auto throwing = [](const Tensors& in) {
+    if (in[0][1].item<double>() != 2) throw std::runtime_error("not here");
+    return Tensors{in[0] * 2};
+  };
+  EXPECT_THROW(autograd::gradcheck(throwing, {x}), std::runtime_error);
+  expect_values(x, {1, 2}, 0);
+  const auto of_any_size = [](const Tensors& in) {
+    return Tensors{in[0].narrow(0, 0, in[0][0].item<double>() < 1 ? 1 : 2)};
+  };
+  EXPECT_ERROR(ValueError, "the size must not depend", autograd::gradcheck(of_any_size, {x}));
 }
 
 TEST(Gradcheck, NeedsAFunction) {

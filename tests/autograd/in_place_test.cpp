@@ -187,9 +187,9 @@ std::vector<Variant> variants() {
        [](const Tensor& x, const Tensor& y) { return x.add(y, 0.5); }},
       {"sub", [](const Tensor& x, const Tensor& y) { x.sub_(y, -2); },
        [](const Tensor& x, const Tensor& y) { return x.sub(y, -2); }},
-      {"gelu_erf", [](const Tensor& x, const Tensor&) { x.gelu_(); },
+      {"gelu_", [](const Tensor& x, const Tensor&) { x.gelu_(); },
        [](const Tensor& x, const Tensor&) { return x.gelu(); }},
-      {"gelu_tanh", [](const Tensor& x, const Tensor&) { x.gelu_("tanh"); },
+      {"gelu_", [](const Tensor& x, const Tensor&) { x.gelu_("tanh"); },
        [](const Tensor& x, const Tensor&) { return x.gelu("tanh"); }},
       {"masked_fill_", [=](const Tensor& x, const Tensor&) { x.masked_fill_(mask, 7); },
        [=](const Tensor& x, const Tensor&) { return x.masked_fill(mask, 7); }},
@@ -246,6 +246,12 @@ TEST(InPlaceVariants, RefuseLeavesAndViewsBeforeAnythingIsWritten) {
       expect_equal(y.view({3}), variant.functional(x * 2, other));
     }
   }
+}
+
+TEST(InPlaceVariants, NameThemselves) {
+  EXPECT_ERROR(ValueError, "add_", Tensor().add_(ones({2}), 2));
+  EXPECT_ERROR(ValueError, "gelu_", Tensor().gelu_());
+  expect_values(empty({1, 0}).expand({3, 0}).zero_(), {});  // nothing is shared
 }
 
 TEST(InPlaceVariants, KeepTheDtype) {

@@ -112,6 +112,8 @@ class Usage(ProgramTest):
                                     *self.train_arguments('--epochs', epochs))
         self.expect_usage_error(["'1.5'"], *self.train_arguments('--val-split', 1.5))
         self.expect_usage_error(['--epochs'], *self.train_arguments('--epochs', 0))
+        self.expect_usage_error(['--epochs', 'more than can be counted'],
+                                *self.train_arguments('--epochs', 2**62, '--schedule', 'onecycle'))
         self.expect_usage_error(['sgdd', 'adamw'], *self.train_arguments('--optimizer', 'sgdd'))
         self.expect_usage_error(['rotate', 'flip'], *self.train_arguments('--augment', 'rotate'))
         self.expect_usage_error(['97', '96'], *self.train_arguments('--subset', 97))

@@ -250,6 +250,10 @@ TEST(Numbers, DrawnInPlace) {
   expect_equal(rand_like(x, &first), rand({1000}, {}, &second));
   expect_equal(randn_like(x.to(kFloat64), &first), randn({1000}, kFloat64, &second));
   EXPECT_EQ(empty({2}, kBFloat16).uniform_().dtype(), kBFloat16);
+  // Rounding reaches 1 once in 2^9 and 2^12 times.
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    EXPECT_LT(amax(rand({1 << 17}, dtype).to(kFloat32)).item(), 1) << name_of(dtype);
+  }
   EXPECT_ERROR(ValueError, "[2, 1) is empty", x.uniform_(2, 1));
   EXPECT_ERROR(ValueError, "-1 is negative", x.normal_(0, -1));
   EXPECT_ERROR(DTypeError, "int64", zeros({2}, kInt64).uniform_());

@@ -52,6 +52,7 @@ concept VariesAlongAFlag = requires(const X& x) {
 static_assert(!SumsAlongAFlag<Tensor> && SumsAlongADimension<Tensor>);
 static_assert(!VariesAlongAFlag<Tensor>);
 static_assert(!std::is_constructible_v<IntList, bool> && std::is_constructible_v<IntList, int>);
+static_assert(!std::is_constructible_v<Index, bool> && std::is_constructible_v<Index, int>);
 
 TEST(Tensor, ImpossibleSizes) {
   EXPECT_ERROR(ShapeError, "negative", empty({2, -1}));

@@ -13,6 +13,8 @@
 #include <facula/nn/layers.h>
 #include <facula/nn/loss.h>
 
+#include "tests/support/expect.h"
+
 namespace facula::nn {
 namespace {
 
@@ -249,6 +251,10 @@ TEST(Module, Hooks) {
 
 TEST(Module, HooksMayRemoveThemselvesAndRegisterOthers) {
   Linear fc({.in = 2, .out = 2});
+  EXPECT_ERROR(ValueError, "register_forward_hook: the hook is empty",
+               fc.register_forward_hook(nullptr));
+  EXPECT_ERROR(ValueError, "register_forward_pre_hook: the hook is empty",
+               fc.register_forward_pre_hook(nullptr));
   const Tensor x = ones({1, 2});
   std::string calls;
   std::int64_t once = 0;

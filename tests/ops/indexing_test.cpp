@@ -76,6 +76,9 @@ TEST(Indexing, PutWritesAndBroadcasts) {
   x.index_put_({1, 0}, tensor(5));
   EXPECT_EQ(values(x), (Values{0, 1, 2, 5, 1, 2}));
   EXPECT_GT(x.version(), version);
+  const std::vector<Index> last = {1, 2};
+  x.index_put_(last, tensor(9));
+  EXPECT_EQ(values(x), (Values{0, 1, 2, 5, 1, 9}));
 }
 
 TEST(Indexing, AssigningToAnIndexWrites) {

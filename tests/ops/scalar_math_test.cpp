@@ -9,7 +9,6 @@
 
 #include <facula/ops.h>
 
-#include "ops/schema/atan2.h"
 #include "ops/schema/scalar.h"
 #include "tests/ops/float_functions.h"
 

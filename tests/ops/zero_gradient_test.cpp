@@ -46,6 +46,25 @@ TEST(ZeroGradient, OfNorms) {
   expect_near(gradient_of([](const Tensor& x) { return norm(x, -1); }, {0, 1}), {0, 0});
 }
 
+// Of a factor and of the gradient's square, where one element or all are 0.
+TEST(ZeroGradient, OfHigherOrderIsNoNaN) {
+  for (const double p : {-1.0, 0.5, 1.5, 2.0, 3.0}) {
+    for (const std::vector<double>& values : {std::vector<double>{0, 0}, {0, 2}}) {
+      SCOPED_TRACE(p);
+      const Tensor x = tensor(values, {2}, kFloat64).requires_grad_();
+      const Tensor w = ones({}, kFloat64).requires_grad_();
+      const Tensor first =
+          autograd::grad({w * norm(x, p)}, {x}, {.retain_graph = true, .create_graph = true})[0];
+      const auto second = autograd::grad({(first * first).sum()}, {x, w}, {.allow_unused = true});
+      for (const Tensor& gradient : second) {
+        if (gradient.defined()) {
+          EXPECT_TRUE(all(isfinite(gradient)).item<bool>()) << gradient;
+        }
+      }
+    }
+  }
+}
+
 TEST(ZeroGradient, ChangesNoValue) {
   const std::vector<double> values = {0, 0, 1, 4};
   const Tensor plain = tensor(values, {2, 2}, kFloat64), leaf = plain.detach().requires_grad_();

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <limits>
 #include <thread>
 
 #include <facula/autograd.h>
@@ -15,6 +16,7 @@
 #include <facula/safetensors.h>
 
 #include "tests/io/test_files.h"
+#include "tests/support/expect.h"
 #include "train/progress.h"
 
 namespace facula::train {
@@ -109,17 +111,26 @@ TEST(Trainer, EvaluatesInEvalMode) {
   EXPECT_EQ(evaluate(model, loader).loss, evaluate(model, loader).loss);  // no dropout
 }
 
+TEST(Trainer, EvaluationStopsAtALossThatIsNotFinite) {
+  Classifier model;
+  {
+    const NoGradGuard no_grad;
+    model.output.bias.fill_(std::numeric_limits<double>::quiet_NaN());
+  }
+  EXPECT_ERROR(ValueError, "evaluate: the loss of a batch is NaN",
+               evaluate(model, loader_of(rows(64))));
+}
+
 TEST(Trainer, TellsWhatTheLoaderTakes) {
   using std::chrono::milliseconds;
   const auto share = [](milliseconds loading, milliseconds computing) {
-    const data::DataLoader loader(
-        rows(16), {.batch_size = 4,
-                   .transform =
-                       [&](data::Sample& sample, data::Random&) {
-                         std::this_thread::sleep_for(loading);
-                         sample.image().to_float();
-                       },
-                   .num_workers = 0});
+    const data::DataLoader loader(rows(16), {.batch_size = 4,
+                                             .transform =
+                                                 [&](data::Sample& sample, data::Random&) {
+                                                   std::this_thread::sleep_for(loading);
+                                                   sample.image().to_float();
+                                                 },
+                                             .num_workers = 0});
     Classifier model;
     optim::SGD optimizer(model.parameters(), {.lr = 1e-3});
     Trainer trainer(model, optimizer, {.on_step = [&](const StepReport&) {

@@ -140,7 +140,7 @@ TEST_F(Selection, AsksWhoTakesTheProblem) {
   EXPECT_EQ(select({{"slow", refuse, slow, 1}, {"fast", refuse, fast, 1}}, 12), 2u);
 }
 
-TEST_F(Selection, ChoosesAnewWhenItsChoiceIsSwitchedOff) {
+TEST_F(Selection, ChoosesAmongWhatIsSwitchedOn) {
   static bool on = true;
   const auto if_on = [](const KernelArgs&) -> Refusal { return on ? nullptr : "switched off"; };
   const std::vector<Implementation> list = {
@@ -150,6 +150,9 @@ TEST_F(Selection, ChoosesAnewWhenItsChoiceIsSwitchedOff) {
   on = false;
   EXPECT_EQ(select(any, list), 2u);
   on = true;
+  const int measured = runs();
+  EXPECT_EQ(select(any, list), 1u);
+  EXPECT_EQ(runs(), measured) << "it is known already";
 }
 
 TEST_F(Selection, SurvivesFailures) {

@@ -18,8 +18,7 @@ struct PoolLine {
   std::int32_t first_row, rows, row_step;
   std::int32_t first_column, columns, column_step;
   std::int32_t stride, count;
-  std::int32_t
-      rows_below;  ///< rows of the image that the next line of results is the first to read
+  std::int32_t rows_below;  ///< lines of the image that the next results read first
 };
 
 template <class T>

@@ -210,7 +210,8 @@ class FACULA_API Module : public Member {
   LoadReport load_pth(const std::string& path, const LoadPthOptions& options = {}) const;
 
   // --- Hooks ---------------------------------------------------------------------------------
-  /// Return an id for remove_hook. Hooks may remove themselves and register others.
+  /// Return an id for remove_hook. Hooks may remove hooks, themselves too, and register others: the
+  /// next call sees it.
   std::int64_t register_forward_pre_hook(ForwardPreHook hook);
   std::int64_t register_forward_hook(ForwardHook hook);
   /// Does nothing if the hook is gone already.

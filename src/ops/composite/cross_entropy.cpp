@@ -36,7 +36,11 @@ Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tensor& wei
   check_class_scores(self, target, weight, reduction, "cross_entropy");
   check_label_smoothing(label_smoothing);
   check_not_empty(self, target, reduction, "cross_entropy");
-  if (facula::is_floating_point(target.dtype()) && target.sizes() == self.sizes()) {
+  if (facula::is_floating_point(target.dtype())) {
+    check<ShapeError>(target.sizes() == self.sizes(),
+                      "cross_entropy: probabilities of size {} for an input of size {}; they must "
+                      "be equal, or the target int64 class indices",
+                      target.sizes(), self.sizes());
     return with_probabilities(self, target, weight, reduction, label_smoothing);
   }
   check_class_indices(self, target, "cross_entropy");
@@ -78,6 +82,7 @@ CompositeDef define_cross_entropy() {
             const Tensor x = e.normal({2, 4}), probabilities = softmax(e.normal({2, 4}), 1);
             e.fails({x, probabilities, NoneType{}, "average"}, "reduction");
             e.fails({x, probabilities, NoneType{}, "mean", -100, 1.5}, "label_smoothing 1.5");
+            e.fails({x, softmax(e.normal({2, 3}), 1)}, "probabilities of size [2, 3]");
             e.fails({x, probabilities, e.normal({3})}, "weight of size [3] for 4 classes");
             e.fails({x, probabilities, e.normal({4, 1})}, "weight of size [4, 1]");
           },

@@ -11,10 +11,10 @@ namespace {
 /// Without it, the errors would be those of the indexing that picks the labels' elements.
 void check_labels(const Tensor& target, std::int64_t classes, std::int64_t ignore_index) {
   if (target.device().is_null()) return;
-  const std::vector<std::int64_t> labels = target.to_vector<std::int64_t>();
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (labels[i] == ignore_index) continue;
-    check_label(labels[i], static_cast<std::int64_t>(i), classes, "nll_loss");
+  const Tensor labels = target.cpu().contiguous();
+  const auto* label = labels.data_ptr<std::int64_t>();
+  for (std::int64_t i = 0; i < labels.numel(); ++i) {
+    if (label[i] != ignore_index) check_label(label[i], i, classes, "nll_loss");
   }
 }
 

@@ -18,10 +18,12 @@ Tensor norm(const Tensor& self, double p, IntList dim, bool keepdim) {
   if (std::isinf(p)) return p > 0 ? amax(abs(self), dim, keepdim) : amin(abs(self), dim, keepdim);
   const auto power = [p](const Tensor& x) { return pow(x, p); };
   const auto root = [p](const Tensor& x) { return pow(x, 1 / p); };
-  // Below 1 it is the power whose slope at 0 is infinite, above 1 the root.
-  if (p > 1) return flat_at_zero(sum(power(abs(self)), dim, keepdim), 0, root);
+  // Infinite at 0 are, below 1, the slope of the power; up to 2 its curvature; above 1 the slope of
+  // the root.
   const double at_zero = p > 0 ? 0 : std::numeric_limits<double>::infinity();
-  return root(sum(flat_at_zero(abs(self), at_zero, power), dim, keepdim));
+  const Tensor powers = p < 2 ? flat_at_zero(abs(self), at_zero, power) : power(abs(self));
+  const Tensor total = sum(powers, dim, keepdim);
+  return p > 1 ? flat_at_zero(total, 0, root) : root(total);
 }
 
 namespace ops {

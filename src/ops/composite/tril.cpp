@@ -9,7 +9,7 @@ Tensor tril(const Tensor& self, std::int64_t diagonal) {
   const TensorOptions options(kInt64, self.device());
   const Tensor row = unsqueeze(arange(self.size(-2), options), 1);
   const Tensor column = arange(self.size(-1), options);
-  return where(row + diagonal >= column, self, 0);
+  return where(row + diagonal >= column, self, zeros({}, {self.dtype(), self.device()}));
 }
 
 namespace ops {
@@ -25,6 +25,7 @@ CompositeDef define_tril() {
             s.add({s.normal({3, 3})});
             s.add({s.normal({2, 3, 4}), 1});
             s.add({s.normal({4, 3}), -1});
+            s.add({s.mask({3, 3})});
           },
       .errors = [](ErrorSamples& e) { e.fails({e.normal({3})}, "is no matrix"); },
   };

@@ -1,7 +1,6 @@
 #pragma once
 
 #include "ops/attrs/atan2.h"
-#include "ops/schema/atan2.h"
 #include "ops/schema/elementwise.h"
 
 namespace facula::scalar {

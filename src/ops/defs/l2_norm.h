@@ -39,7 +39,9 @@ OpDef define_l2_norm() {
       .gradient =
           [](GradientContext& g) {
             const Tensor self = g.input(0), output = g.output(0);
-            const Tensor scaled = where(output == 0, 0, g.grad() / output);
+            // Nothing infinite, whose derivative would be NaN even where it is left out.
+            const Tensor zero = output == 0;
+            const Tensor scaled = where(zero, 0, g.grad() / where(zero, 1, output));
             g.set(0, expand_reduced(scaled, self.sizes(), g.attrs<ReductionAttrs>()) * self);
           },
       .saves = {input(0), output(0)},
