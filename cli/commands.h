@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -23,7 +24,7 @@ struct TrainOptions {
   std::int64_t batch = 64;
   double lr = 0.01;
   std::string optimizer = "sgd";
-  double momentum = 0.9;
+  std::optional<double> momentum;  // of sgd; 0.9 unless given
   double weight_decay = 0;
   std::string schedule = "none";
   std::int64_t warmup = 0;    // epochs

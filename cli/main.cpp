@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <functional>
 #include <limits>
@@ -45,19 +47,35 @@ CLI::Validator one_of(std::vector<std::string> words, const std::string& what) {
       "");
 }
 
-/// A whole number of type T; CLI11 alone lets those that do not fit wrap around.
+/// A whole number of type T; CLI11 alone lets those that do not fit wrap around, and takes those
+/// that begin with 0 for octal ones.
 template <class T>
-CLI::Validator whole(T least) {
+CLI::Validator whole(T least, T most = std::numeric_limits<T>::max()) {
   return CLI::Validator(
-      [least](const std::string& given) {
+      [least, most](const std::string& given) {
         T value = 0;
         const auto [end, problem] =
             std::from_chars(given.data(), given.data() + given.size(), value);
-        const bool good = problem == std::errc() && end == given.data() + given.size();
-        return good && value >= least
+        const bool good = problem == std::errc() && end == given.data() + given.size() &&
+                          given == std::to_string(value);
+        return good && value >= least && value <= most
                    ? std::string()
                    : "'" + given + "' is not a whole number from " + std::to_string(least) +
-                         " to " + std::to_string(std::numeric_limits<T>::max());
+                         " to " + std::to_string(most);
+      },
+      "");
+}
+
+/// CLI11 takes an empty text for 0.
+bool read_number(const std::string& given, double& value) {
+  return !given.empty() && CLI::detail::lexical_cast(given, value) && std::isfinite(value);
+}
+
+CLI::Validator number() {
+  return CLI::Validator(
+      [](const std::string& given) {
+        double value = 0;
+        return read_number(given, value) ? std::string() : "'" + given + "' is not a number";
       },
       "");
 }
@@ -66,9 +84,7 @@ CLI::Validator at_least(double least) {
   return CLI::Validator(
       [least](const std::string& given) {
         double value = 0;
-        const bool good =
-            CLI::detail::lexical_cast(given, value) && value >= least && std::isfinite(value);
-        return good
+        return read_number(given, value) && value >= least
                    ? std::string()
                    : "'" + given + "' is not a number of at least " + CLI::detail::to_string(least);
       },
@@ -79,7 +95,7 @@ CLI::Validator share() {
   return CLI::Validator(
       [](const std::string& given) {
         double value = 0;
-        const bool good = CLI::detail::lexical_cast(given, value) && value >= 0 && value < 1;
+        const bool good = read_number(given, value) && value >= 0 && value < 1;
         return good ? std::string() : "'" + given + "' is not a share, a number in [0, 1)";
       },
       "");
@@ -99,7 +115,7 @@ void add_workers(CLI::App& command, int& workers) {
       ->type_name("N|auto")
       ->check([](const std::string& given) -> std::string {
         if (given == "auto") return {};
-        return CLI::Range(0, 1024)(given);
+        return whole<int>(0, 1024)(given);
       })
       ->each([&workers](const std::string& given) {
         workers = given == "auto" ? data::kAuto : std::stoi(given);
@@ -159,8 +175,9 @@ void add_optimization(CLI::App& command, TrainOptions& options) {
   command.add_option("--optimizer", options.optimizer, "sgd, adam or adamw")
       ->capture_default_str()
       ->check(one_of({"sgd", "adam", "adamw"}, "optimizer"));
-  command.add_option("--momentum", options.momentum, "of sgd")
-      ->capture_default_str()
+  command
+      .add_option("--momentum", options.momentum,
+                  "of sgd, for all schedules but onecycle, which moves it; default: 0.9")
       ->check(share());
   command.add_option("--weight-decay", options.weight_decay)
       ->capture_default_str()
@@ -205,7 +222,10 @@ void add_train(CLI::App& app, TrainOptions& options, std::function<int()>& run) 
       .add_option("--seed", options.seed, "of weights, order, augmentation and validation split")
       ->capture_default_str()
       ->check(whole<std::uint64_t>(0));
-  command.add_option("--augment", options.augment, "flip, crop (by up to 4 pixels), or both")
+  command
+      .add_option("--augment", options.augment,
+                  "flip, crop (by up to 4 pixels), both, or none (the default for images of one "
+                  "size; others are cropped and flipped as ImageNet's)")
       ->delimiter(',')
       ->check(one_of({"flip", "crop", "none"}, "augmentation"));
   command.add_option("--label-smoothing", options.label_smoothing)
@@ -221,6 +241,10 @@ void add_train(CLI::App& app, TrainOptions& options, std::function<int()>& run) 
       ->check(whole<std::int64_t>(1));
   add_workers(command, options.workers);
   command.add_flag("--json", options.json, "one line of JSON on stdout, progress on stderr");
+  // For scripts that pass on what they are given, behind choices of their own.
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_items_expected_max() == 1) option->take_last();
+  }
   command.callback([&] { run = [&] { return run_train(options); }; });
 }
 
@@ -232,9 +256,11 @@ void add_eval(CLI::App& app, EvalOptions& options, std::function<int()>& run) {
   command.add_option("--key-prefix", options.key_prefix,
                      "what the names in the file begin with; others are left out");
   command.add_option("--mean", options.mean, "of each channel, instead of the data set's")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->check(number());
   command.add_option("--std", options.std, "of each channel, instead of the data set's")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->check(number());
   command.add_option("--data", options.data, "KIND:FOLDER; kinds: " + joined(data::kinds()))
       ->required();
   command.add_option("--batch", options.batch, "samples per step")
@@ -255,7 +281,8 @@ void add_bench(CLI::App& app, BenchOptions& options, std::function<int()>& run) 
       "--train", [](std::int64_t) {}, "whole training steps (the default)");
   command
       .add_flag_function(
-          "--infer", [&](std::int64_t) { options.mode = "infer"; }, "the forward pass alone")
+          "--infer", [&](std::int64_t given) { options.mode = given > 0 ? "infer" : "train"; },
+          "the forward pass alone")
       ->excludes(train);
   command.add_option("--dtype", options.dtype)->check(one_of({"f32"}, "dtype"));
   command.add_option("--batch", options.batch, "samples per step; default: the work's usual")
@@ -409,6 +436,7 @@ int report(const std::string& message, int status) {
 int run_program(int argc, char** argv) {
   CLI::App app("Facula: training neural networks in C++", "facula");
   app.set_version_flag("--version", kVersion);
+  app.require_subcommand(0, 1);
   TrainOptions train;
   EvalOptions eval;
   BenchOptions bench;
@@ -433,16 +461,22 @@ int run_program(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {
     return app.exit(request);  // --help, --version
-  } catch (const CLI::ExtrasError&) {
-    return report(unknown_words(given_command(app)) + " (see facula --help)", 2);
   } catch (const CLI::ParseError& error) {
-    return report(std::string(error.what()) + " (see facula --help)", 2);
+    // What is missing may be there, misspelt.
+    const CLI::App& command = given_command(app);
+    const bool unknown = !command.remaining().empty();
+    return report((unknown ? unknown_words(command) : error.what()) + " (see facula --help)", 2);
   }
   if (!run) {
     return report("no command given; choose one of " + joined(command_names(given_command(app))),
                   2);
   }
-  return run();
+  const int status = run();
+  // A full disk shows when the last of the output goes there.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
+    return report(std::string("cannot write the output: ") + std::strerror(errno), 1);
+  }
+  return status;
 }
 
 }  // namespace

@@ -31,6 +31,7 @@ namespace {
 
 constexpr int kSignalled = 128;  // and the signal's number, as shells report it
 constexpr std::int64_t kCropPadding = 4;
+constexpr double kMomentum = 0.9;
 constexpr double kWarmupStart = 0.01;  // the first step's share of the learning rate
 
 data::ImageDatasetPtr load_for(const models::ModelInfo& model, const std::string& kind_and_path,
@@ -45,19 +46,45 @@ data::ImageDatasetPtr load_for(const models::ModelInfo& model, const std::string
   return set;
 }
 
+/// How training images are changed.
+struct Augmentation {
+  bool crop = false, flip = false, imagenet = false;
+
+  /// As the option that asks for it.
+  std::string str() const {
+    return imagenet ? "imagenet" : crop && flip ? "flip,crop" : crop ? "crop" : flip ? "flip" : "";
+  }
+};
+
 /// Images of many sizes are treated as ImageNet's.
-data::Transform training_transform(const TrainOptions& options, const data::ImageSetInfo& info) {
-  namespace transforms = data::transforms;
-  if (info.height == 0) return transforms::by_name("imagenet-train", info.mean, info.std);
-  std::vector<data::Transform> chain;
+Augmentation augmentation(const TrainOptions& options, const data::ImageSetInfo& info) {
   const auto wanted = [&](const char* name) {
     return std::count(options.augment.begin(), options.augment.end(), name) > 0;
   };
-  if (wanted("crop")) {
+  const Augmentation named{.crop = wanted("crop"), .flip = wanted("flip")};
+  const bool some = named.crop || named.flip, none = wanted("none");
+  if (some && none) throw UsageError("--augment: none contradicts what else is named");
+  if (info.height > 0) return named;
+  if (some) {
+    throw UsageError(
+        "--augment: images of many sizes are cropped and flipped as ImageNet's; leave "
+        "--augment out, or give none");
+  }
+  return {.imagenet = !none};
+}
+
+data::Transform training_transform(const Augmentation& augment, const data::ImageSetInfo& info) {
+  namespace transforms = data::transforms;
+  if (info.height == 0) {
+    return transforms::by_name(augment.imagenet ? "imagenet-train" : "imagenet-val", info.mean,
+                               info.std);
+  }
+  std::vector<data::Transform> chain;
+  if (augment.crop) {
     chain.emplace_back(transforms::RandomCrop(
         {.size = info.height, .width = info.width, .padding = kCropPadding}));
   }
-  if (wanted("flip")) chain.emplace_back(transforms::RandomHorizontalFlip());
+  if (augment.flip) chain.emplace_back(transforms::RandomHorizontalFlip());
   chain.emplace_back(transforms::ToTensor());
   chain.emplace_back(transforms::Normalize(info.mean, info.std));
   return transforms::Compose(std::move(chain));
@@ -70,6 +97,8 @@ data::DataLoader evaluation_loader(const data::DatasetPtr& set, const data::Imag
                                 .transform = data::transforms::by_name(name, info.mean, info.std),
                                 .num_workers = workers});
 }
+
+double momentum(const TrainOptions& options) { return options.momentum.value_or(kMomentum); }
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options,
                                                  const std::vector<Tensor>& parameters) {
@@ -84,7 +113,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options,
   }
   return std::make_unique<optim::SGD>(
       parameters,
-      optim::SGDOptions{.lr = lr, .momentum = options.momentum, .weight_decay = weight_decay});
+      optim::SGDOptions{.lr = lr, .momentum = momentum(options), .weight_decay = weight_decay});
 }
 
 /// The first steps' warm-up, if any, and then the schedule.
@@ -109,9 +138,7 @@ std::unique_ptr<optim::LRScheduler> make_schedule(const TrainOptions& options,
   }
   const std::int64_t warmup = options.warmup * steps_per_epoch, rest = steps - warmup;
   if (options.schedule == "step") {
-    return after_warmup(
-        optimizer, warmup,
-        optim::StepLR(optimizer, {.step_size = std::max<std::int64_t>(rest / 3, 1)}));
+    return after_warmup(optimizer, warmup, optim::StepLR(optimizer, {.step_size = (rest + 2) / 3}));
   }
   if (options.schedule == "cosine") {
     return after_warmup(optimizer, warmup, optim::CosineAnnealingLR(optimizer, {.T_max = rest}));
@@ -127,7 +154,16 @@ std::unique_ptr<optim::LRScheduler> make_schedule(const TrainOptions& options,
       optimizer, optim::LinearLROptions{.start_factor = kWarmupStart, .total_iters = warmup});
 }
 
-void check_warmup(const TrainOptions& options) {
+void check_options(const TrainOptions& options) {
+  if (options.momentum && options.optimizer != "sgd") {
+    throw UsageError("--momentum: " + options.optimizer +
+                     " has none to set; leave --momentum out, or choose sgd");
+  }
+  if (options.momentum && options.schedule == "onecycle") {
+    throw UsageError(
+        "--momentum: onecycle moves it between 0.85 and 0.95; leave --momentum out, or choose "
+        "another schedule");
+  }
   if (options.warmup > 0 && options.schedule == "onecycle") {
     throw UsageError("--warmup: onecycle begins with a warm-up of its own; leave --warmup out");
   }
@@ -137,13 +173,24 @@ void check_warmup(const TrainOptions& options) {
   }
 }
 
-std::string default_run_folder(const TrainOptions& options) {
-  return fmt::format("runs/{}-{:%Y%m%d-%H%M%S}", options.model, fmt::localtime(std::time(nullptr)));
+/// A new folder, also for runs that begin in the same second.
+std::string new_run_folder(const TrainOptions& options) {
+  namespace fs = std::filesystem;
+  const std::string first =
+      fmt::format("runs/{}-{:%Y%m%d-%H%M%S}", options.model, fmt::localtime(std::time(nullptr)));
+  std::string folder = first;
+  std::error_code error;
+  fs::create_directories("runs", error);
+  for (int i = 2; !fs::create_directory(folder, error) && !error; ++i) {
+    folder = fmt::format("{}-{}", first, i);
+  }
+  return folder;  // the run says why one cannot be made
 }
 
 /// What a resumed run must have in common with the one it goes on with. Not the path of the data,
 /// which may have moved, but what kind they are and how many.
 std::vector<std::pair<std::string, std::string>> run_options(const TrainOptions& options,
+                                                             const Augmentation& augment,
                                                              std::int64_t samples) {
   std::vector<std::pair<std::string, std::string>> named = {
       {"model", options.model},
@@ -153,11 +200,11 @@ std::vector<std::pair<std::string, std::string>> run_options(const TrainOptions&
       {"batch", std::to_string(options.batch)},
       {"optimizer", options.optimizer},
       {"lr", fmt::format("{}", options.lr)},
-      {"momentum", fmt::format("{}", options.momentum)},
+      {"momentum", fmt::format("{}", momentum(options))},
       {"weight-decay", fmt::format("{}", options.weight_decay)},
       {"schedule", options.schedule},
       {"val-split", fmt::format("{}", options.val_split)},
-      {"augment", fmt::format("{}", fmt::join(options.augment, ","))},
+      {"augment", augment.str()},
       {"label-smoothing", fmt::format("{}", options.label_smoothing)},
   };
   // Runs whose checkpoints are older than these options have the defaults.
@@ -197,8 +244,16 @@ TrainingData load_training_data(const TrainOptions& options) {
   return data;
 }
 
-/// A label must mean the same class in both parts, which may have been packed one by one.
-void check_classes(const data::ImageSetInfo& train, const data::ImageSetInfo& test) {
+/// Both parts must hold images of one size, unless they are treated as ImageNet's, and a label must
+/// mean the same class in both: they may have been packed one by one.
+void check_parts(const data::ImageSetInfo& train, const data::ImageSetInfo& test) {
+  if (train.height > 0 && (train.height != test.height || train.width != test.width)) {
+    throw ValueError(fmt::format(
+        "--data: the training part's images are of {}x{} pixels, the test part's {}; make "
+        "both parts of the same set",
+        train.height, train.width,
+        test.height > 0 ? fmt::format("of {}x{}", test.height, test.width) : "of many sizes"));
+  }
   if (train.classes == test.classes && train.class_names == test.class_names) return;
   throw ValueError(
       fmt::format("--data: the training part's {} classes ({}) are not the test part's {} ({}); "
@@ -265,20 +320,21 @@ train::CheckpointOptions checkpoint_options(const TrainOptions& options) {
 
 int run_train(const TrainOptions& options) {
   const train::Start start = start_of(options);
-  check_warmup(options);
+  check_options(options);
   if (options.threads > 0) set_num_threads(options.threads);
   const TrainingData sets = load_training_data(options);
   const data::ImageDatasetPtr test_set =
       load_for(models::info(options.model), options.data, data::Part::test);
-  check_classes(sets.info, test_set->info());
-  const std::string folder = options.out.empty() ? default_run_folder(options) : options.out;
+  check_parts(sets.info, test_set->info());
+  const Augmentation augment = augmentation(options, sets.info);
+  const std::string folder = options.out.empty() ? new_run_folder(options) : options.out;
 
   manual_seed(options.seed);
   nn::AnyModule model = models::create(options.model, sets.info.classes);
   const data::DataLoader loader(sets.train, {.batch_size = options.batch,
                                              .shuffle = true,
                                              .seed = options.seed,
-                                             .transform = training_transform(options, sets.info),
+                                             .transform = training_transform(augment, sets.info),
                                              .num_workers = options.workers});
   std::optional<data::DataLoader> validation;
   if (sets.validation) {
@@ -303,14 +359,16 @@ int run_train(const TrainOptions& options) {
        .run_folder = folder,
        .checkpoints = checkpoint_options(options),
        .start = start,
-       .run_options = run_options(options, sets.train->size()),
+       .run_options = run_options(options, augment, sets.train->size()),
        .progress =
            options.json ? train::Progress::standard_error : train::Progress::standard_output});
   const train::Result result = trainer.fit(loader, validation ? &*validation : nullptr);
   std::optional<train::Metrics> test;
   if (!result.interrupted) {
+    data::ImageSetInfo test_info = test_set->info();
+    test_info.height = sets.info.height;  // 0: images of one size are treated as the others, too
     test = train::evaluate(*model,
-                           evaluation_loader(test_set, test_set->info(), 256, options.workers));
+                           evaluation_loader(test_set, test_info, 256, options.workers));
   }
   print_summary(options, folder, result, test);
   return result.interrupted ? kSignalled + result.signal : 0;

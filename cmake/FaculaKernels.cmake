@@ -72,7 +72,7 @@ file(CONFIGURE OUTPUT ${facula_kernel_dir}/kernel_list.inc
 
 # Size again. Winograd's transforms are the largest kernels of all; conversions wait for memory, and
 # -O3 doubles them.
-if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT FACULA_SANITIZE)
   set_source_files_properties(${PROJECT_SOURCE_DIR}/backends/cpu/kernels/winograd.cpp PROPERTIES
     COMPILE_OPTIONS "$<$<STREQUAL:$<TARGET_PROPERTY:NAME>,facula_kernels_baseline>:-Os>")
   set_source_files_properties(${PROJECT_SOURCE_DIR}/backends/cpu/kernels/convert.cpp PROPERTIES

@@ -129,12 +129,13 @@ class FACULA_API Trainer {
  public:
   Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options = {});
 
-  /// Trains for the given number of epochs. Throws ValueError, naming the step,
+  /// Trains for the given number of epochs. A model in eval mode goes into training mode; of one
+  /// in training mode, modules below it may stay in eval mode. Throws ValueError, naming the step,
   /// the learning rate and the last good loss, as soon as a loss is not finite;
   /// the update that it would cause is not made. Throws IoError if the run
   /// folder is in use or cannot be written at the start or the end, and if it
   /// holds checkpoints of which none can be used; ValueError if it holds
-  /// checkpoints of a run with other options, or any with Start::fresh.
+  /// checkpoints of a run with other options, or any, or weights, with Start::fresh.
   Result fit(const data::DataLoader& training, const data::DataLoader* validation = nullptr);
 
  private:
@@ -145,8 +146,8 @@ class FACULA_API Trainer {
   TrainerOptions options_;
 };
 
-/// Loss and accuracy of `model` in eval mode, which is left as it was. Throws
-/// ValueError if there is nothing to evaluate. `loss`: cross-entropy unless
+/// Loss and accuracy of `model` in eval mode; afterwards each of its modules is in the mode that it
+/// was in. Throws ValueError if there is nothing to evaluate. `loss`: cross-entropy unless
 /// given.
 FACULA_API Metrics evaluate(nn::Module& model, const data::DataLoader& loader,
                             const Loss& loss = {});

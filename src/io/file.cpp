@@ -20,6 +20,7 @@ std::string_view remedy_for(int error) {
   switch (error) {
     case ENOENT:
     case ENOTDIR: return "check the path";
+    case EEXIST: return "something else has that name; choose another";
     case EISDIR: return "give the path of a file inside that folder";
     case EACCES:
     case EPERM:

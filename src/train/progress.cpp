@@ -1,6 +1,7 @@
 #include "train/progress.h"
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +14,12 @@ namespace {
 
 constexpr std::chrono::milliseconds kTerminalInterval{100};
 constexpr std::chrono::seconds kPlainInterval{10};
+
+std::size_t columns(std::FILE* terminal) {
+  winsize size = {};
+  const bool known = ::ioctl(::fileno(terminal), TIOCGWINSZ, &size) == 0 && size.ws_col > 1;
+  return known ? size.ws_col : 80;
+}
 
 }  // namespace
 
@@ -45,13 +52,17 @@ void ProgressDisplay::step(std::int64_t epoch, std::int64_t step, const Metrics&
   const auto all = static_cast<double>(epochs_ * steps_per_epoch_);
   const auto before = static_cast<double>(steps_before_);
   const std::chrono::duration<double> elapsed = now - start_;
+  std::string line = fmt::format(
+      "epoch {}/{}  step {}/{}  loss {:.4f}  accuracy {:.2f} %  {:.0f} items/s  {} left", epoch,
+      epochs_, step, steps_per_epoch_, running.loss, 100 * running.accuracy, items_per_s,
+      format_duration(elapsed.count() * (all - done) / (done - before)));
   clear();
-  fmt::print(out_,
-             "epoch {}/{}  step {}/{}  loss {:.4f}  accuracy {:.2f} %  {:.0f} "
-             "items/s  {} left{}",
-             epoch, epochs_, step, steps_per_epoch_, running.loss, 100 * running.accuracy,
-             items_per_s, format_duration(elapsed.count() * (all - done) / (done - before)),
-             terminal_ ? "" : "\n");
+  if (terminal_) {
+    line.resize(std::min(line.size(), columns(out_) - 1));  // a second row could not be cleared
+  } else {
+    line += '\n';
+  }
+  fmt::print(out_, "{}", line);
   line_shown_ = terminal_;
   std::fflush(out_);
 }

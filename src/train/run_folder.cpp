@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstdint>
+#include <filesystem>
 
 #include <facula/json_line.h>
 #include <facula/safetensors.h>
@@ -50,6 +51,11 @@ RunFolder::RunFolder(const std::string& path)
   io::remove_temporaries(checkpoints());
 }
 
+bool RunFolder::has_results() const {
+  std::error_code ignored;
+  return std::filesystem::exists(weights_path(), ignored);
+}
+
 void RunFolder::begin(const std::vector<EpochReport>& history) {
   if (!exists()) return;
   std::string text;
@@ -82,7 +88,7 @@ std::string RunFolder::add(const std::vector<EpochReport>& history) {
 
 void RunFolder::finish(const nn::Module& model, const std::vector<EpochReport>& history) {
   if (!exists()) return;
-  save_safetensors(model.state_dict(), path_ + "/model.safetensors");
+  save_safetensors(model.state_dict(), weights_path());
   if (!metrics_complete_) begin(history);
 }
 

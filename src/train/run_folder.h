@@ -20,6 +20,8 @@ class RunFolder {
 
   bool exists() const { return !path_.empty(); }
   std::string checkpoints() const { return path_ + "/checkpoints"; }
+  /// Whether a run has left weights here.
+  bool has_results() const;
 
   /// Makes metrics.jsonl hold these epochs. Throws IoError.
   void begin(const std::vector<EpochReport>& history);
@@ -30,6 +32,8 @@ class RunFolder {
   void finish(const nn::Module& model, const std::vector<EpochReport>& history);
 
  private:
+  std::string weights_path() const { return path_ + "/model.safetensors"; }
+
   std::string path_;
   std::string metrics_path_;
   io::FileDescriptor lock_;

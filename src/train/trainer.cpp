@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <facula/autograd.h>
 #include <facula/checkpoint.h>
@@ -34,13 +35,30 @@ Score score_of(const EpochReport& report) {
   return {"training loss", -report.training.loss};
 }
 
+/// A model in eval mode, until this ends. Parts of it may have been in it before.
+class EvalMode {
+ public:
+  explicit EvalMode(nn::Module& model) {
+    model.apply([this](nn::Module& module) { were_.emplace_back(&module, module.is_training()); });
+    model.eval();
+  }
+  ~EvalMode() {
+    // train() reaches the modules below, which stand before those above them.
+    for (auto were = were_.rbegin(); were != were_.rend(); ++were) were->first->train(were->second);
+  }
+  EvalMode(const EvalMode&) = delete;
+  EvalMode& operator=(const EvalMode&) = delete;
+
+ private:
+  std::vector<std::pair<nn::Module*, bool>> were_;
+};
+
 /// Nothing if `interrupt` came before the end.
 std::optional<Metrics> evaluate_until(nn::Module& model, const data::DataLoader& loader,
                                       const Loss& loss, const InterruptGuard* interrupt) {
   check<ValueError>(loader.size() >= 1, "evaluate: {} samples make no batch of {}",
                     loader.dataset()->size(), loader.options().batch_size);
-  const bool was_training = model.is_training();
-  model.eval();
+  const EvalMode eval_mode(model);
   Totals totals;
   bool complete = true;
   {
@@ -57,7 +75,6 @@ std::optional<Metrics> evaluate_until(nn::Module& model, const data::DataLoader&
       totals.add(value, output, batch[1]);
     }
   }
-  model.train(was_training);
   return complete ? std::optional(totals.average()) : std::nullopt;
 }
 
@@ -119,12 +136,18 @@ void Trainer::Run::begin() {
                         "or choose another run folder",
                         options.run_folder);
       resumed_from = resume(files);
+    } else if (options.start == Start::fresh) {
+      check<ValueError>(!folder.has_results(),
+                        "Trainer: '{}' holds the results of an earlier run; overwrite them "
+                        "(Start::overwrite, --overwrite), or choose another run folder",
+                        options.run_folder);
     } else if (options.start == Start::resume) {
       display.message("there is no checkpoint in " + checkpoints.path() + "; the run begins");
     }
     folder.begin(state.history);
   }
-  parts.model.train();
+  // Parts of a model that trains may be in eval mode: frozen normalization.
+  if (!parts.model.is_training()) parts.model.train();
 }
 
 /// Puts everything into the state of the newest usable checkpoint and returns its step.
@@ -208,8 +231,8 @@ void Trainer::Run::train_step(const data::Batch& batch) {
   check<ValueError>(std::isfinite(value),
                     "train: the loss is {} at step {} (epoch {}) with learning rate {}; the last "
                     "good loss was {} at step {}. Lower the learning rate, clip gradients "
-                    "(clip_grad_norm, --clip-grad-norm), look for NaN in the data, or find the "
-                    "operation that makes it with autograd::AnomalyMode (--anomaly)",
+                    "(clip_grad_norm, --clip-grad-norm), or look for NaN in the data; "
+                    "autograd::AnomalyMode (--anomaly) stops at the first NaN of a gradient",
                     std::isnan(value) ? "NaN" : "infinite", state.steps, state.epoch, state.last_lr,
                     state.last_good_loss, state.steps - 1);
   state.last_good_loss = value;

@@ -14,8 +14,9 @@ import struct
 import subprocess
 import tempfile
 import unittest
+import zlib
 
-PROGRAM = os.path.join(os.environ['FACULA_BIN_DIR'], 'facula')
+PROGRAM = os.path.abspath(os.path.join(os.environ['FACULA_BIN_DIR'], 'facula'))
 
 
 def run(*arguments, timeout=120):
@@ -39,6 +40,19 @@ def make_mnist(folder, train=96, test=32):
             pixels[start:start + 28] = bytes([250]) * 28
         write_idx(folder / f'{prefix}-images-idx3-ubyte.gz', (count, 28, 28), pixels)
         write_idx(folder / f'{prefix}-labels-idx1-ubyte', (count,), labels)
+
+
+def write_png(path, side):
+    """Grey noise."""
+    generator = random.Random(side)
+    rows = b''.join(b'\0' + bytes(generator.randrange(256) for _ in range(side))
+                    for _ in range(side))
+    content = b'\x89PNG\r\n\x1a\n'
+    for name, data in ((b'IHDR', struct.pack('>2I5B', side, side, 8, 0, 0, 0, 0)),
+                       (b'IDAT', zlib.compress(rows)), (b'IEND', b'')):
+        content += struct.pack('>I', len(data)) + name + data
+        content += struct.pack('>I', zlib.crc32(name + data))
+    path.write_bytes(content)
 
 
 def read_safetensors_header(path):
@@ -103,11 +117,13 @@ class Usage(ProgramTest):
         self.expect_usage_error(["unknown command 'benhc'", 'did you mean bench?'], 'data', 'benhc')
         self.expect_usage_error(['no command', 'bench, pack'], 'data')
         self.expect_usage_error(["unexpected 'twice'"], 'info', 'twice')
+        self.expect_usage_error(["unexpected 'info'"], 'bench', 'net', 'info')
+        self.expect_usage_error(['unknown option --modle', '--model'], 'eval', '--modle', 'mlp')
         self.expect_usage_error(["'-1'"], *self.train_arguments('--lr', -1))
         self.expect_usage_error(["'nan'"], *self.train_arguments('--lr', 'nan'))
         self.expect_usage_error(["'inf'"], *self.train_arguments('--lr', 'inf'))
         self.expect_usage_error(["'-1'"], *self.train_arguments('--seed', -1))
-        for epochs in ('99999999999999999999', '1.5', '3x', ''):
+        for epochs in ('99999999999999999999', '1.5', '3x', '', '010', '0x10', '+3'):
             self.expect_usage_error([f"'{epochs}'", 'whole number from 1 to'],
                                     *self.train_arguments('--epochs', epochs))
         self.expect_usage_error(["'1.5'"], *self.train_arguments('--val-split', 1.5))
@@ -117,6 +133,21 @@ class Usage(ProgramTest):
         self.expect_usage_error(['sgdd', 'adamw'], *self.train_arguments('--optimizer', 'sgdd'))
         self.expect_usage_error(['rotate', 'flip'], *self.train_arguments('--augment', 'rotate'))
         self.expect_usage_error(['97', '96'], *self.train_arguments('--subset', 97))
+        self.expect_usage_error(['none', 'contradicts'],
+                                *self.train_arguments('--augment', 'none,flip'))
+        for more in (['--optimizer', 'adam'], ['--schedule', 'onecycle']):
+            self.expect_usage_error(['--momentum', more[1]],
+                                    *self.train_arguments('--momentum', 0.5, *more))
+        self.expect_usage_error(['data', 'KIND:PATH'], 'train', '--model', 'mlp', '--data', 'mnist')
+        self.expect_usage_error(["''", 'number'], 'eval', '--model', 'mlp', '--weights', 'x',
+                                '--data', self.data, '--mean', '')
+
+    def test_output_that_cannot_be_written(self):
+        with open('/dev/full', 'w', encoding='ascii') as full:
+            done = subprocess.run([PROGRAM, 'hub', 'list'], stdout=full, stderr=subprocess.PIPE,
+                                  text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn('cannot write the output', done.stderr)
 
     def test_help_shows_defaults(self):
         text = run('train', '--help').stdout
@@ -151,6 +182,12 @@ class Usage(ProgramTest):
                 self.assertEqual(done.returncode, 0, done.stderr)
             self.expect_error(1, ['classes', 'Sneaker'],
                               'train', '--model', 'mlp', '--data', f'packed:{folder}')
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            make_mnist(folder, 4, 4)
+            write_idx(folder / 't10k-images-idx3-ubyte.gz', (4, 20, 20), bytes(1600))
+            self.expect_error(1, ['28x28', '20x20'],
+                              'train', '--model', 'mlp', '--data', f'mnist:{folder}')
         self.expect_error(1, ['/nowhere.safetensors'], 'eval', '--model', 'mlp', '--weights',
                           '/nowhere.safetensors', '--data', self.data)
         broken = self.folder / 'broken.safetensors'
@@ -206,7 +243,9 @@ class Data(ProgramTest):
         self.expect_usage_error(['imagenet:/x', 'folder'], 'data', 'bench', 'imagenet:/x')
         self.expect_usage_error(['rotate', 'cifar-train'],
                                 'data', 'bench', self.data, '--transform', 'rotate')
-        self.expect_usage_error(['--workers'], 'data', 'bench', self.data, '--workers', 'many')
+        for workers in ('many', '0x2', '010', '1025'):
+            self.expect_usage_error(['--workers', workers],
+                                    'data', 'bench', self.data, '--workers', workers)
         self.expect_error(1, ['/nowhere'], 'data', 'pack', 'folder:/nowhere', '/tmp/x.fpk')
 
 
@@ -236,6 +275,23 @@ class Training(ProgramTest):
         self.assertAlmostEqual(evaluated['test_loss'], result['test_loss'], places=6)
         self.expect_error(1, ['does not fit MnistCnn'], 'eval', '--model', 'mnist-cnn', '--weights',
                           self.folder / 'run/model.safetensors', '--data', self.data)
+
+    def test_images_of_many_sizes(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for part, sizes in (('train', (20, 30)), ('val', (20, 25))):
+                for label in ('a', 'b'):
+                    (folder / part / label).mkdir(parents=True)
+                    for size in sizes:
+                        write_png(folder / part / label / f'{size}.png', size)
+            arguments = ['train', '--model', 'resnet18', '--data', f'folder:{folder}', '--epochs', 1,
+                         '--batch', 2, '--checkpoint-every', 'off', '--workers', 0]
+            self.expect_usage_error(['--augment', 'many sizes'], *arguments, '--augment', 'flip')
+            weights = []
+            for out, *more in (('usual',), ('none', '--augment', 'none')):
+                run(*arguments, '--out', folder / out, *more).check_returncode()
+                weights.append((folder / out / 'model.safetensors').read_bytes())
+            self.assertNotEqual(*weights)
 
     def test_plain_lines_off_a_terminal(self):
         done = run(*self.train_arguments('--epochs', 2, out='plain'))
@@ -276,6 +332,9 @@ class Training(ProgramTest):
         self.assertTrue(0.2 < warm < 0.25, warm)
         for rate, expected in zip(rest, (0.25, 0.025, 0.0025)):
             self.assertAlmostEqual(rate, expected)
+        # Five epochs of 5 steps, of which the thirds have 9, 9 and 7.
+        *_, last = rates('step', '--epochs', 5, '--warmup', 0, '--schedule', 'step', '--subset', 80)
+        self.assertAlmostEqual(last, 0.0025)
         again = self.train_arguments('--epochs', 5, '--lr', 0.25, '--resume', out='warm-none')
         self.expect_error(1, ['warmup'], *again)
         self.expect_usage_error(['--warmup', 'onecycle'], *self.train_arguments(
@@ -288,6 +347,7 @@ class Training(ProgramTest):
         first = self.train_arguments(*more, '--checkpoint-every', '2steps', out='parts')
         self.assertEqual(run(*first, '--epochs', 1).returncode, 0)
         self.expect_error(1, ['--resume', '--overwrite'], *first, '--epochs', 3)
+        first += ['--augment', 'flip,crop']  # the same
         self.expect_error(1, ["seed is '0'", "'4' now"], *first, '--resume', '--seed', 4)
         result = self.one_json_line(*first, '--epochs', 3, '--resume', '--threads', 3,
                                     '--workers', 2, '--json')
@@ -329,6 +389,19 @@ class Training(ProgramTest):
         copied.write_bytes(damaged)
         self.expect_error(1, ['damaged', 'checksum'], 'convert', copied, pth)
         self.assertIn('checksum', json.loads(run('inspect', copied, '--json').stdout)['refusal'])
+
+    def test_results_are_not_overwritten_by_chance(self):
+        again = self.train_arguments('--epochs', 1, '--checkpoint-every', 'off', out='results')
+        run(*again).check_returncode()
+        self.expect_error(1, ['results of an earlier run', '--overwrite'], *again)
+        run(*again, '--overwrite').check_returncode()
+
+    def test_runs_that_begin_together_have_folders_of_their_own(self):
+        arguments = ['train', '--model', 'mlp', '--data', self.data, '--epochs', '1', '--json']
+        runs = [subprocess.Popen([PROGRAM, *arguments], cwd=self.folder, text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE) for _ in range(3)]
+        folders = {json.loads(each.communicate(timeout=120)[0])['run_folder'] for each in runs}
+        self.assertEqual(len(folders), 3)
 
     def test_wrong_use_of_checkpoints(self):
         self.expect_usage_error(['--out'], 'train', '--model', 'mlp', '--data', self.data,
@@ -378,6 +451,7 @@ class Measuring(ProgramTest):
         self.assertGreaterEqual(result['steps'], 20)
         self.assertGreater(result['percent_of_peak'], 0)
         self.assertNotEqual(result['loss_first'], result['loss_last'])
+        self.assertEqual(self.bench('net', '--batch', 1, '--infer=false')['mode'], 'train')
         result = self.bench('mlp-sgd', '--infer')
         self.assertEqual((result['batch'], result['mode']), (128, 'infer'))
         self.assertIsNone(result['loss_first'])

@@ -126,6 +126,14 @@ TEST_P(Compression, ABombStopsAtTheLimit) {
   Bytes bomb;
   for (int i = 0; i < 1000; ++i) bomb = std::move(bomb) + member;
   expect_error([&] { decompress(bomb, 1 << 22, "bomb"); }, {"more than the limit of 4194304"});
+  EXPECT_EQ(decompress_start(bomb, 1 << 22, "bomb"), Bytes(1 << 22, 0));
+}
+
+TEST_P(Compression, AStartIsAllOfShorterData) {
+  const Bytes data = noise(1000);
+  EXPECT_EQ(decompress_start(compress(data), 1001, "f"), data);
+  EXPECT_EQ(decompress_start(compress(data), 1000, "f"), data);
+  EXPECT_EQ(decompress_start(compress(data), 3, "f"), Bytes(data.begin(), data.begin() + 3));
 }
 
 TEST(Xz, RefusesAnExcessiveWindow) {
@@ -138,6 +146,7 @@ TEST(Decompress, PassesPlainDataThrough) {
   EXPECT_EQ(decompress(bytes_of("plain"), 5, "f"), bytes_of("plain"));
   EXPECT_TRUE(decompress({}, 0, "f").empty());
   expect_error([] { decompress(bytes_of("plain"), 4, "f"); }, {"f", "5 bytes", "limit is 4"});
+  EXPECT_EQ(decompress_start(bytes_of("plain"), 4, "f"), bytes_of("plai"));
 }
 
 TEST(DecompressFile, RecognisesTheContentNotTheName) {

@@ -1,5 +1,7 @@
 #include "io/arrays/idx.h"
 
+#include <zlib.h>
+
 #include <numeric>
 
 #include "test_files.h"
@@ -50,6 +52,17 @@ TEST(Idx, HugeDimensionsAllocateNothing) {
   // 2^22 * 2^21 * 2^21 is 2^64, which wraps round to zero bytes.
   bytes = {0, 0, 8, 3, 0, 0x40, 0, 0, 0, 0x20, 0, 0, 0, 0x20, 0, 0};
   EXPECT_THROW(parse_idx(bytes, "f"), IoError);
+}
+
+TEST(Idx, NoMoreIsDecompressedThanTheDimensionsSay) {
+  const TempFolder folder;
+  const std::string path = folder / "bomb.gz";
+  Bytes bytes = kImages;
+  bytes.resize(1 << 20);
+  gzFile file = gzopen(path.c_str(), "wb9");
+  EXPECT_EQ(gzwrite(file, bytes.data(), 1 << 20), 1 << 20);
+  EXPECT_EQ(gzclose(file), Z_OK);
+  expect_error([&] { read_idx(path); }, {path, "[2, 1, 3] do not match the 7 bytes"});
 }
 
 TEST(Idx, FashionMnist) {

@@ -384,6 +384,7 @@ TEST(Module, ConvertsInPlace) {
   conv.to(kNull);
   EXPECT_TRUE(conv.weight.device().is_null());
   EXPECT_EQ(conv(empty({5, 2, 8, 8}, kNull)).sizes(), IntList({5, 3, 6, 6}));
+  EXPECT_EQ(Dropout({.p = 0.5})(empty({5, 2}, kNull)).sizes(), IntList({5, 2}));
 }
 
 TEST(Module, LoadsState) {

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <limits>
 #include <thread>
+#include <vector>
 
 #include <facula/autograd.h>
 #include <facula/error.h>
@@ -109,6 +110,36 @@ TEST(Trainer, EvaluatesInEvalMode) {
   Classifier model;
   const data::DataLoader loader = loader_of(rows(64));
   EXPECT_EQ(evaluate(model, loader).loss, evaluate(model, loader).loss);  // no dropout
+}
+
+TEST(Trainer, EachModuleKeepsItsMode) {
+  Classifier model;
+  model.dropout.eval();  // and stays in eval mode, like frozen normalization
+  const auto modes = [&] {
+    return std::vector<bool>{model.is_training(), model.hidden.is_training(),
+                             model.dropout.is_training()};
+  };
+  const std::vector<bool> before = {true, true, false};
+  const data::DataLoader loader = loader_of(rows(32));
+  evaluate(model, loader);
+  EXPECT_EQ(modes(), before);
+  EXPECT_THROW(evaluate(model, loader,
+                        [](const Tensor& output, const Tensor&) {
+                          return output.sum() * std::numeric_limits<double>::infinity();
+                        }),
+               ValueError);
+  EXPECT_EQ(modes(), before);
+
+  optim::SGD optimizer(model.parameters(), {.lr = 1e-3});
+  std::vector<std::vector<bool>> training;
+  Trainer trainer(model, optimizer, {.epochs = 2, .on_step = [&](const StepReport&) {
+                    training.push_back(modes());
+                  }});
+  trainer.fit(loader, &loader);
+  EXPECT_EQ(training, std::vector(4, before));
+  model.eval();
+  trainer.fit(loader);
+  EXPECT_EQ(training.back(), std::vector<bool>({true, true, true}));
 }
 
 TEST(Trainer, EvaluationStopsAtALossThatIsNotFinite) {

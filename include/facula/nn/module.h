@@ -173,7 +173,7 @@ class FACULA_API Module : public Member {
   NamedModuleList named_modules();
   /// Calls `function` with every module below this one, children first, and then with this one.
   Module& apply(const std::function<void(Module&)>& function);
-  /// The name in the parent; empty for a module on its own.
+  /// The name in the parent, also in copies of the module; empty if it never had one.
   const std::string& name() const { return name_; }
   /// "Conv2d", without namespaces.
   std::string type_name() const;

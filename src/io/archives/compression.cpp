@@ -42,11 +42,14 @@ bool starts_with(Bytes data, Bytes magic) {
   fail<OutOfMemory>("{}: not enough memory to decompress it; free some", source);
 }
 
+/// What to do with data beyond the limit.
+enum class Excess { refuse, leave };
+
 /// Output that grows geometrically up to a limit.
 class Output {
  public:
-  Output(size_t compressed_size, size_t max_bytes, const std::string& source)
-      : max_bytes_(max_bytes), source_(source) {
+  Output(size_t compressed_size, size_t max_bytes, Excess excess, const std::string& source)
+      : max_bytes_(max_bytes), excess_(excess), source_(source) {
     constexpr size_t kSmallest = 4096;
     bytes_.resize(std::min(max_bytes, std::max(kSmallest, compressed_size)));
   }
@@ -71,6 +74,9 @@ class Output {
     used_ += count;
   }
 
+  /// Whether nothing more is wanted.
+  bool complete() const { return excess_ == Excess::leave && used_ == max_bytes_; }
+
   std::vector<uint8_t> finish() && {
     bytes_.resize(used_);
     return std::move(bytes_);
@@ -80,6 +86,7 @@ class Output {
   std::vector<uint8_t> bytes_;
   size_t used_ = 0;
   size_t max_bytes_;
+  Excess excess_;
   uint8_t beyond_ = 0;
   const std::string& source_;
 };
@@ -104,11 +111,10 @@ bool only_padding(Bytes rest) {
   return std::all_of(rest.begin(), rest.end(), [](uint8_t byte) { return byte == 0; });
 }
 
-std::vector<uint8_t> gunzip(Bytes data, size_t max_bytes, const std::string& source) {
+std::vector<uint8_t> gunzip(Bytes data, Output output, const std::string& source) {
   GzipStream stream(source);
-  Output output(data.size(), max_bytes, source);
   size_t offset = 0;
-  while (true) {
+  while (!output.complete()) {
     const auto space = output.space();
     const uInt input_size = clamp_to_uint(data.size() - offset);
     const uInt output_size = clamp_to_uint(space.size());
@@ -136,6 +142,7 @@ std::vector<uint8_t> gunzip(Bytes data, size_t max_bytes, const std::string& sou
       fail_truncated(source, "gzip", data.size());
     }
   }
+  return std::move(output).finish();
 }
 
 struct XzStream : lzma_stream {
@@ -157,12 +164,11 @@ const char* describe(lzma_ret status) {
   }
 }
 
-std::vector<uint8_t> unxz(Bytes data, size_t max_bytes, const std::string& source) {
+std::vector<uint8_t> unxz(Bytes data, Output output, const std::string& source) {
   XzStream stream(source);
-  Output output(data.size(), max_bytes, source);
   stream.next_in = data.data();
   stream.avail_in = data.size();
-  while (true) {
+  while (!output.complete()) {
     const auto space = output.space();
     stream.next_out = space.data();
     stream.avail_out = space.size();
@@ -181,13 +187,18 @@ std::vector<uint8_t> unxz(Bytes data, size_t max_bytes, const std::string& sourc
       default: fail_damaged(source, "xz", data.size() - stream.avail_in, describe(status));
     }
   }
+  return std::move(output).finish();
 }
 
-}  // namespace
-
-std::vector<uint8_t> decompress(Bytes data, size_t max_bytes, const std::string& source) {
-  if (starts_with(data, kGzipMagic)) return gunzip(data, max_bytes, source);
-  if (starts_with(data, kXzMagic)) return unxz(data, max_bytes, source);
+std::vector<uint8_t> decompress(Bytes data, size_t max_bytes, Excess excess,
+                                const std::string& source) {
+  // A start takes no memory in proportion to the file.
+  const size_t expected = excess == Excess::leave ? 0 : data.size();
+  if (starts_with(data, kGzipMagic))
+    return gunzip(data, Output(expected, max_bytes, excess, source), source);
+  if (starts_with(data, kXzMagic))
+    return unxz(data, Output(expected, max_bytes, excess, source), source);
+  if (excess == Excess::leave) data = data.first(std::min(data.size(), max_bytes));
   check<IoError>(
       data.size() <= max_bytes,
       "{}: holds {} bytes, the limit is {}; check that it is the file you mean, or raise "
@@ -196,12 +207,26 @@ std::vector<uint8_t> decompress(Bytes data, size_t max_bytes, const std::string&
   return {data.begin(), data.end()};
 }
 
-std::vector<uint8_t> decompress_file(const std::string& path, size_t max_bytes) {
+}  // namespace
+
+std::vector<uint8_t> decompress(Bytes data, size_t max_bytes, const std::string& source) {
+  return decompress(data, max_bytes, Excess::refuse, source);
+}
+
+std::vector<uint8_t> decompress_start(Bytes data, size_t count, const std::string& source) {
+  return decompress(data, count, Excess::leave, source);
+}
+
+std::vector<uint8_t> read_compressed(const std::string& path, size_t max_bytes) {
   // Data that does not compress grows a little: by less than 1/8 and 64 KiB in either format.
   const size_t slack = max_bytes / 8 + 64 * 1024;
   const size_t max_compressed =
       max_bytes + std::min(slack, std::numeric_limits<size_t>::max() - max_bytes);
-  auto bytes = read_file(path, max_compressed);
+  return read_file(path, max_compressed);
+}
+
+std::vector<uint8_t> decompress_file(const std::string& path, size_t max_bytes) {
+  auto bytes = read_compressed(path, max_bytes);
   if (!starts_with(bytes, kGzipMagic) && !starts_with(bytes, kXzMagic) && bytes.size() <= max_bytes)
     return bytes;
   return decompress(bytes, max_bytes, path);

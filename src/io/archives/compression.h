@@ -17,7 +17,14 @@ namespace facula::io {
 std::vector<uint8_t> decompress(std::span<const uint8_t> data, size_t max_bytes,
                                 const std::string& source);
 
+/// The first `count` bytes of that, or all if there are fewer; what follows is not looked at.
+std::vector<uint8_t> decompress_start(std::span<const uint8_t> data, size_t count,
+                                      const std::string& source);
+
 /// Reads and decompresses a file; see above.
 std::vector<uint8_t> decompress_file(const std::string& path, size_t max_bytes);
+
+/// Reads a file as it is, if it may hold up to `max_bytes` when decompressed.
+std::vector<uint8_t> read_compressed(const std::string& path, size_t max_bytes);
 
 }  // namespace facula::io

@@ -2,6 +2,9 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <optional>
+
 #include "base/check.h"
 #include "io/archives/compression.h"
 #include "io/bounded.h"
@@ -11,6 +14,7 @@ namespace {
 
 constexpr uint8_t kUnsignedByte = 0x08;
 constexpr int kMaxRank = 3;
+constexpr size_t kMaxHeader = 4 + 4 * kMaxRank;
 
 /// Reads the magic number and returns the rank it contains.
 int read_rank(BoundedReader& reader) {
@@ -28,31 +32,49 @@ int read_rank(BoundedReader& reader) {
   return rank;
 }
 
+struct Header {
+  std::vector<int64_t> dims;
+  std::optional<uint64_t> count;  // nothing if it overflows
+};
+
+Header read_header(BoundedReader& reader) {
+  Header header;
+  uint64_t count = 1;
+  bool overflow = false;
+  for (int i = 0, rank = read_rank(reader); i < rank; ++i) {
+    const uint32_t dim = reader.u32_be("an IDX dimension");
+    overflow |= __builtin_mul_overflow(count, uint64_t{dim}, &count);
+    header.dims.push_back(dim);
+  }
+  if (!overflow) header.count = count;
+  return header;
+}
+
 }  // namespace
 
 IdxArray parse_idx(std::span<const uint8_t> file, const std::string& source) {
   BoundedReader reader(file, source);
-  const int rank = read_rank(reader);
-  IdxArray array;
-  uint64_t count = 1;
-  bool overflow = false;
-  for (int i = 0; i < rank; ++i) {
-    const uint32_t dim = reader.u32_be("an IDX dimension");
-    overflow |= __builtin_mul_overflow(count, uint64_t{dim}, &count);
-    array.dims.push_back(dim);
-  }
+  const Header header = read_header(reader);
   check<IoError>(
-      !overflow && count == reader.remaining(),
+      header.count == reader.remaining(),
       "{}: IDX dimensions [{}] do not match the {} bytes of data that follow; the file is "
       "truncated or damaged, get it again",
-      source, fmt::join(array.dims, ", "), reader.remaining());
-  const auto data = reader.take(count, "IDX data");
-  array.bytes.assign(data.begin(), data.end());
-  return array;
+      source, fmt::join(header.dims, ", "), reader.remaining());
+  const auto data = reader.take(reader.remaining(), "IDX data");
+  return {header.dims, {data.begin(), data.end()}};
 }
 
 IdxArray read_idx(const std::string& path, size_t max_bytes) {
-  return parse_idx(decompress_file(path, max_bytes), path);
+  const auto file = read_compressed(path, max_bytes);
+  const auto start = decompress_start(file, std::min(max_bytes, kMaxHeader), path);
+  BoundedReader reader(start, path);
+  const Header header = read_header(reader);
+  // One byte more than there should be tells that there is too much.
+  const size_t size = start.size() - reader.remaining() + 1;
+  const bool fits = header.count && *header.count <= max_bytes - std::min(max_bytes, size);
+  return parse_idx(fits ? decompress_start(file, size + *header.count, path)
+                        : decompress(file, max_bytes, path),
+                   path);
 }
 
 }  // namespace facula::io

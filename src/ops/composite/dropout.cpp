@@ -9,7 +9,8 @@ namespace facula {
 Tensor dropout(const Tensor& self, double p, bool training, Generator* generator) {
   check<ValueError>(p >= 0 && p <= 1, "dropout: the probability {} is outside [0, 1]", p);
   if (!training || p == 0) return self;
-  return philox_dropout(self, reserve_random(generator, self.numel(), kFloat32), p);
+  const Tensor state = reserve_random(generator, self.numel(), kFloat32).to(self.device());
+  return philox_dropout(self, state, p);
 }
 
 namespace ops {

@@ -46,6 +46,7 @@ OpDef define_avg_pool2d() {
             s.add({s.normal({2, 3, 6, 6}), Dims{2}});
             s.add({s.normal({2, 20, 7, 5}), Dims{3}, Dims{2}, Dims{1}});
             s.add({s.normal({1, 2, 7, 8}), Dims{3, 2}, Dims{2, 1}, Dims{1, 0}, true, false});
+            s.add({s.normal({2, 18, 2, 4}), Dims{3}, Dims{2}, Dims{0}, true});
           },
       .errors =
           [](ErrorSamples& e) {

@@ -7,9 +7,10 @@
 namespace facula::ops {
 namespace {
 
-/// The windows of an input of `sizes` must be as many as grad has, with ceil_mode or without.
+/// The windows of an input of `sizes` must be as many as grad has, with ceil_mode, which takes smaller
+/// inputs, or without.
 void check_windows(IntList sizes, const avg_pool2d_backward_attrs& attrs, IntList grad) {
-  for (const bool ceil_mode : {false, true}) {
+  for (const bool ceil_mode : {true, false}) {
     const PoolShape shape = pool_shape(sizes, attrs.kernel_size, attrs.stride, attrs.padding, {1},
                                        ceil_mode, "avg_pool2d_backward");
     if (grad[2] == shape.out_height && grad[3] == shape.out_width) return;

@@ -48,6 +48,7 @@ OpDef define_max_pool2d_with_indices() {
             s.add({s.normal({2, 3, 6, 6}), Dims{2}});
             s.add({s.normal({2, 20, 7, 5}), Dims{3}, Dims{2}, Dims{1}});
             s.add({s.normal({1, 2, 7, 8}), Dims{3, 2}, Dims{2, 1}, Dims{1, 0}, Dims{2, 1}, true});
+            s.add({s.normal({2, 18, 2, 4}), Dims{3}, Dims{2}, Dims{0}, Dims{1}, true});
           },
       .errors =
           [](ErrorSamples& e) {

@@ -15,8 +15,8 @@ void infer(Infer& c) {
                     attrs.loss);
   const DType dtype = c.in(0).dtype();
   check<DTypeError>(kFloatingTypes.contains(dtype) && c.in(1).dtype() == dtype,
-                    "pair_loss: dtypes {} and {} are not supported; convert both with to(kFloat32)",
-                    name_of(dtype), name_of(c.in(1).dtype()));
+                    "{} of {}: dtypes {} and {} are not supported; convert both with to(kFloat32)",
+                    attrs.reduction, attrs.loss, name_of(dtype), name_of(c.in(1).dtype()));
   c.out(dtype, {});
 }
 

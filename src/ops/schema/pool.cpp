@@ -3,9 +3,10 @@
 namespace facula {
 
 std::int64_t PoolAxis::windows(std::int64_t size, bool ceil_mode) const {
-  const std::int64_t reach = size + 2 * padding - dilation * (kernel - 1) - 1;
+  const std::int64_t reach =
+      size + 2 * padding - dilation * (kernel - 1) - 1 + (ceil_mode ? stride - 1 : 0);
   if (reach < 0) return 0;
-  std::int64_t count = (reach + (ceil_mode ? stride - 1 : 0)) / stride + 1;
+  std::int64_t count = reach / stride + 1;
   if (ceil_mode && (count - 1) * stride >= size + padding) --count;
   return count;
 }
