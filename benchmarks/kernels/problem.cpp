@@ -45,7 +45,7 @@ Problem::Problem(const std::string& text) : kind_(&kind_of(text)) {
     if (key.empty() || number.empty() || number.size() > 9) {
       wrong("the sizes are names and numbers in turn, such as n128c64");
     }
-    values_[key] = std::stoll(number);
+    if (!values_.emplace(key, std::stoll(number)).second) wrong("'" + key + "' comes twice");
   }
   complete();
 }

@@ -10,10 +10,11 @@ namespace facula::backends::cpu {
 /// Whether float32 convolutions may use Winograd's algorithm, which with stride 1 is two to three
 /// times as fast as adding up products directly, with stride 2 about 1.4 times.
 ///
-/// Its rounding errors stay below 4e-6 * max|a| * max|b| * products per result, where a and b are
-/// what is multiplied: input, weight or gradient of the output. Measured, equal numbers come to
-/// 2e-6 of that and others to 4e-7, while direct summation, whose sums are longer, comes to 3e-5
-/// and 1e-6. Problems with sums too long for this bound are left to direct summation. Errors spread
+/// Its rounding errors stay below 4e-5 * max|a| * max|b| * products per result, in gradients of
+/// weights 4e-6, where a and b are what is multiplied: input, weight or gradient of the output.
+/// Measured, signs that are alike in all channels come to 2.5e-5 of that, equal numbers to 7e-6 and
+/// others to 4e-7, while direct summation, whose sums are longer, comes to 3e-5 for equal numbers
+/// and to 1e-6. Problems with sums too long for this bound are left to direct summation. Errors spread
 /// over the tiles, though: of normally distributed numbers they are up to seven times those of
 /// direct summation, and up to fifteen times where a few numbers are far larger than the others. A
 /// NaN or infinity reaches all pixels of its tiles of 4x4, in gradients with stride 2 of 8x8.
@@ -30,8 +31,8 @@ enum class Alternatives : std::uint8_t {
 };
 
 /// Whether convolutions and matrix products choose among their implementations by measuring them
-/// when a problem (sizes, strides, attributes, threads) first comes, which takes up to 0.2 s for
-/// each, instead of by a fixed order. Worth it where the same sizes come again and again. Off by
+/// when a problem (sizes, strides, attributes, threads) first comes, which takes four runs of each
+/// or up to 0.2 s, whichever is more, instead of by a fixed order. Worth it where the same sizes come again and again. Off by
 /// default. Those that give the same bits are so far the block sizes of Winograd's algorithm.
 FACULA_API bool benchmark();
 /// Turns that on or off for all threads; what was measured is remembered until the program ends.

@@ -49,7 +49,7 @@ Tensor recipe(const Call& consumer, const Tensor& input) {
   if (!outweighs_normalizing(consumer)) return {};
   if (!maker || !maker->op || maker->op->id != OpId::batch_norm_relu) return {};
   if (impl.output_index != 0 || impl.numel < kFewestElements) return {};
-  if (!impl.storage || impl.storage->version != 0) return {};
+  if (!impl.storage || impl.storage->version != 0 || impl.storage->is_exposed()) return {};
   const Op& op = *maker->op;
   // With a residual, which is not kept, the node keeps the result itself.
   if (maker->slots()[op.output_slot[0]].tensor || !intact(*maker)) return {};

@@ -17,6 +17,8 @@ struct Storage {
 
   std::int32_t references = 1;
   Device device;
+  /// Somebody was given the address, through which elements may change unnoticed.
+  bool exposed = false;
   /// In-place writes so far.
   std::uint32_t version = 0;
   /// In-place writes that changed a recorded history; views taken before the last one are stale.
@@ -37,6 +39,10 @@ struct Storage {
       destroy();
     }
   }
+  void expose() noexcept {
+    if (!is_exposed()) __atomic_store_n(&exposed, true, __ATOMIC_RELAXED);
+  }
+  bool is_exposed() const noexcept { return __atomic_load_n(&exposed, __ATOMIC_RELAXED); }
   bool unique() const noexcept { return __atomic_load_n(&references, __ATOMIC_ACQUIRE) == 1; }
 
  private:

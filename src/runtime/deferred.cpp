@@ -1,5 +1,6 @@
 #include "runtime/deferred.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <memory>
@@ -28,6 +29,7 @@ struct Waiting {
   std::thread::id thread;
   Storage* storage = nullptr;
   bool running = false;
+  bool failed = false;
   Waiting* before = nullptr;
   Waiting* after = nullptr;
 };
@@ -89,6 +91,7 @@ void compute(Storage& storage) {
   } catch (...) {
     const std::lock_guard lock(mutex);
     waiting->running = false;
+    waiting->failed = true;
     throw;
   }
   const std::unique_ptr<Waiting> done(waiting);
@@ -177,6 +180,17 @@ Tensor KeptCall::run() const {
 }
 
 Tensor defer(IntList sizes, IntList strides, DType dtype, Deferred deferred) {
+  // Calls run inside each other: a chain of any length would need a stack of any size.
+  constexpr int kLongest = 8;
+  for (const Tensor& input : deferred.values.inputs) {
+    const std::shared_ptr<const Deferred> waiting = deferral(input);
+    if (!waiting) continue;
+    if (waiting->length < kLongest) {
+      deferred.length = std::max(deferred.length, waiting->length + 1);
+    } else {
+      settle(input);
+    }
+  }
   auto waiting =
       std::make_unique<Waiting>(Waiting{std::make_shared<const Deferred>(std::move(deferred)),
                                         Dims(strides), std::this_thread::get_id()});
@@ -220,16 +234,20 @@ void settle_readers(const Storage* storage) {
 }
 
 void DeferralScope::settle_thread() noexcept {
-  try {
-    compute_all([thread = std::this_thread::get_id()](const Waiting& waiting) {
-      return waiting.thread == thread && !waiting.deferred->outlives_scope;
-    });
-  } catch (...) {  // fails again when it is read, where somebody can take it
+  const auto held = [thread = std::this_thread::get_id()](const Waiting& waiting) {
+    return waiting.thread == thread && !waiting.deferred->outlives_scope && !waiting.failed;
+  };
+  for (bool complete = false; !complete;) {
+    try {
+      compute_all(held);
+      complete = true;
+    } catch (...) {  // fails again when it is read, where somebody can take it
+    }
   }
 }
 
 bool DeferralScope::active(std::int64_t numel) {
-  constexpr std::uint32_t kHarmless = kNoGrad | kInference | kDeterministic | kVerbose;
+  constexpr std::uint32_t kHarmless = kNoGrad | kInference | kDeterministic | kVerbose | kFirstCall;
   return depth > 0 && numel >= kFewestElements && !(tl_mode & ~kHarmless);
 }
 

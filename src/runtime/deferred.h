@@ -54,9 +54,12 @@ struct Deferred {
   std::vector<Tensor> other_results = {};
   /// Waits beyond the outermost forward(): what backward keeps, which no user can reach.
   bool outlives_scope = false;
+  /// So many calls wait for each other, this one among them.
+  int length = 1;
 };
 
-/// A tensor whose elements `deferred` will compute.
+/// A tensor whose elements `deferred` will compute. Settles its inputs if too many calls would wait
+/// for each other.
 Tensor defer(IntList sizes, IntList strides, DType dtype, Deferred deferred);
 
 /// How the elements are going to be computed; null if they are there.

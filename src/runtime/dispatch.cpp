@@ -14,13 +14,17 @@
 
 namespace facula::runtime {
 
-thread_local constinit std::uint32_t tl_mode = 0;
+thread_local constinit std::uint32_t tl_mode = kFirstCall;
 Hooks hooks;
 
 namespace {
 
 std::atomic<Selector*> active_selector = nullptr;
-const bool kVerboseEverywhere = base::env_bool("FACULA_VERBOSE").value_or(false);
+
+void begin_thread() {
+  static const bool verbose = base::env_bool("FACULA_VERBOSE").value_or(false);
+  tl_mode = (tl_mode & ~kFirstCall) | (verbose ? std::uint32_t{kVerbose} : 0);
+}
 
 /// The device all inputs share. 0-d CPU tensors go along with any device.
 Device common_device(const Call& call) {
@@ -196,8 +200,8 @@ void set_selector(Selector* selector) {
 }
 
 void dispatch(const Call& call, Outputs& outputs) {
-  if (kVerboseEverywhere) [[unlikely]]
-    tl_mode |= kVerbose;
+  if (tl_mode & kFirstCall) [[unlikely]]
+    begin_thread();
   const std::uint32_t mode = tl_mode;
   if (mode & (kTracing | kAutocast | kProfiling)) [[unlikely]] {
     if (mode & kTracing && hooks.trace) return hooks.trace(call, outputs);

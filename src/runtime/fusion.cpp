@@ -1,5 +1,6 @@
 #include "runtime/fusion.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 
@@ -18,10 +19,22 @@
 
 namespace facula::runtime {
 
-bool is_normalized(const Tensor& tensor) {
-  const std::shared_ptr<const Deferred> d = deferral(tensor);
-  return d && (d->values.id == OpId::batch_norm_apply || d->values.id == OpId::channel_affine);
+namespace {
+
+bool normalizes(const Deferred& d) {
+  return d.values.id == OpId::batch_norm_apply || d.values.id == OpId::channel_affine;
 }
+
+/// The call that normalizes, if the tensor's values wait for it; another thread may compute them at
+/// any time, so that who asks twice gets two answers.
+std::shared_ptr<const Deferred> waiting_normalization(const Tensor& tensor) {
+  std::shared_ptr<const Deferred> d = deferral(tensor);
+  return d && normalizes(*d) ? d : nullptr;
+}
+
+}  // namespace
+
+bool is_normalized(const Tensor& tensor) { return waiting_normalization(tensor) != nullptr; }
 
 namespace {
 
@@ -56,8 +69,12 @@ const KeptCall& origin_of(const Deferred& d) { return d.origin ? *d.origin : d.v
 
 /// True if `result`, whose elements the call computes, has the history of that call and no other,
 /// as a detached tensor or one that went through a custom function has, and the call would be
-/// recorded for the same gradients today.
+/// recorded for the same gradients today, of tensors that may be saved.
 bool has_history_of(const KeptCall& call, const Tensor& result) {
+  const auto of_inference = [](const Tensor& tensor) {
+    return tensor.defined() && tensor.impl()->has(TensorImpl::kInferenceTensor);
+  };
+  if (of_inference(result) || std::ranges::any_of(call.inputs, of_inference)) return false;
   if (call.requiring_grad() != call.recorded) return false;
   if (call.recorded == 0) return !result.requires_grad();
   return result.requires_grad() && hooks.made_by(result, call.id);
@@ -73,23 +90,26 @@ struct Normalized {
   bool replaceable = true;
 
   explicit Normalized(const Tensor& input) {
-    if (is_normalized(input)) {
-      affine = deferral(input);
+    const std::shared_ptr<const Deferred> waiting = deferral(input);
+    if (!waiting) return;
+    const KeptCall& sum = waiting->values;
+    if (normalizes(*waiting)) {
+      affine = waiting;
       replaceable = has_history_of(origin_of(*affine), input);
       return;
     }
-    const std::shared_ptr<const Deferred> sum = deferral(input);
-    if (!sum || sum->values.id != OpId::add) return;
-    const std::vector<Tensor>& operands = sum->values.inputs;
-    const bool first = is_normalized(operands[0]);
-    const Tensor& normalized = operands[first ? 0 : 1];
+    if (sum.id != OpId::add) return;
+    auto found = waiting_normalization(sum.inputs[0]);
+    const bool first = found != nullptr;
+    if (!first) found = waiting_normalization(sum.inputs[1]);
+    const Tensor& normalized = sum.inputs[first ? 0 : 1];
     // It may have been read since. The layout of a sum may be that of the other operand.
-    if (!is_normalized(normalized) || normalized.strides() != input.strides()) return;
-    affine = deferral(normalized);
-    residual = operands[first ? 1 : 0];
+    if (!found || normalized.strides() != input.strides()) return;
+    affine = std::move(found);
+    residual = sum.inputs[first ? 1 : 0];
     owned = is_free(normalized);
     replaceable =
-        has_history_of(origin_of(*affine), normalized) && has_history_of(sum->values, input);
+        has_history_of(origin_of(*affine), normalized) && has_history_of(sum, input);
   }
 };
 
@@ -190,7 +210,7 @@ bool defer_call(const Call& call, const SmallVector<OutputSpec, 4>& specs, Outpu
   }
   if (id == OpId::add) {
     const Tensor& other = call.in(1);
-    if (!is_normalized(self) && !is_normalized(other)) return false;
+    if (!waiting_normalization(self) && !waiting_normalization(other)) return false;
     if (self.sizes() != other.sizes()) return false;
   }
   // Products of each other do not pile up.

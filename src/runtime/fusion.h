@@ -2,7 +2,7 @@
 //
 //   relu(batch_norm(x)), relu(batch_norm(x) + y)   in training: batch_norm_relu
 //   relu(affine(x)), relu(affine(x) + y)           in evaluation: channel_affine_relu
-//   affine(conv2d(x)), both of the above of it     without gradients: conv2d_fused
+//   affine(conv2d(x)), both of the above of it     without gradients of the map: conv2d_fused
 //   relu(conv2d(x))                                conv2d_fused
 //   relu(linear(x))                                linear_fused
 //   gelu(linear(x))                                without gradients: linear_fused

@@ -16,6 +16,7 @@ enum Mode : std::uint32_t {
   kReference = 1u << 7,      ///< the last implementation of each list runs: the double reference
   kVerbose = 1u << 8,        ///< each call is logged
   kCheckpoint = 1u << 9,     ///< a checkpointed segment runs: what is saved goes to it
+  kFirstCall = 1u << 10,     ///< the thread has not asked yet whether FACULA_VERBOSE is set
 };
 
 /// Modes the dispatcher's fast path can ignore.

@@ -63,13 +63,24 @@ std::uint32_t Tensor::version() const {
 
 // --- Elements ------------------------------------------------------------------------------------
 
+namespace {
+
+/// The address of the elements, for somebody who may change them.
+void* expose(const Tensor& tensor) {
+  const TensorImpl& impl = *tensor.impl();
+  runtime::settle(tensor);
+  runtime::settle_readers(impl.storage);
+  if (impl.storage) impl.storage->expose();
+  return impl.data;
+}
+
+}  // namespace
+
 void* Tensor::raw_data() const {
   const TensorImpl& impl = require(impl_, "raw_data");
   check<DeviceError>(!impl.device.is_null() || impl.numel == 0,
                      "raw_data: a tensor on the null device has no elements");
-  runtime::settle(*this);
-  runtime::settle_readers(impl.storage);
-  return impl.data;
+  return expose(*this);
 }
 
 void* Tensor::checked_data(DType expected) const {
@@ -79,9 +90,7 @@ void* Tensor::checked_data(DType expected) const {
                     name_of(expected), name_of(impl.dtype));
   check<DeviceError>(impl.device.is_cpu(), "data_ptr: the tensor is on {}; copy it with cpu()",
                      impl.device);
-  runtime::settle(*this);
-  runtime::settle_readers(impl.storage);
-  return impl.data;
+  return expose(*this);
 }
 
 Scalar Tensor::item_scalar() const {

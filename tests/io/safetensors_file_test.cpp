@@ -11,6 +11,7 @@
 #include "test_files.h"
 #include "tests/io/memory_growth.h"
 #include "tests/support/expect.h"
+#include "tests/support/problems.h"
 
 namespace facula::io {
 namespace {
@@ -181,6 +182,7 @@ void put_entries(const std::string& path, int count, const Entry& entry) {
 }
 
 TEST(SafetensorsFile, MemoryIsInProportionHoweverTinyTheTensors) {
+  FACULA_NOTHING_FOR_TSAN();
   TempFolder folder;
   const std::string path = folder / "m";
   const auto tensor = [](const std::string& name) {

@@ -13,6 +13,7 @@
 #include "tests/io/shared_files.h"
 #include "tests/io/test_files.h"
 #include "tests/io/zip_files.h"
+#include "tests/support/problems.h"
 
 namespace facula::io {
 namespace {
@@ -93,6 +94,7 @@ std::string many_tensors(int count, const Name& name) {
 }
 
 TEST(TorchAdversarial, ManyTensorsInFewBytes) {
+  FACULA_NOTHING_FOR_TSAN();
   const auto flat = [](int i) { return std::to_string(i); };
   const auto pairs = [](int i) { return std::to_string(i / 2) + "." + std::to_string(i % 2); };
   const auto deep = [](int i) {
@@ -113,6 +115,7 @@ TEST(TorchAdversarial, ManyTensorsInFewBytes) {
 }
 
 TEST(TorchAdversarial, ManyEntriesInFewBytes) {
+  FACULA_NOTHING_FOR_TSAN();
   for (const int count : {130'000, 200'000, 270'000, 330'000, 1'000'000}) {
     std::string pickle = "}(";
     for (int i = 0; i < count; ++i) pickle += "I" + std::to_string(i) + "\nK\x01";

@@ -1,5 +1,6 @@
 // Tests of every op's gradient, made from its definition.
 #include "tests/ops/every_op.h"
+#include "tests/support/problems.h"
 
 namespace facula::test {
 namespace {
@@ -26,6 +27,7 @@ std::vector<Tensor> points_of(const Sample& sample) {
 }
 
 TEST_P(EveryGradient, AgreesWithCentralDifferences) {
+  FACULA_NOTHING_FOR_TSAN();  // samples are too small to be shared out
   for_each_sample([&](const Sample& sample) {
     const Sample wide = mapped(sample, to_dtype(kFloat64));
     if (!is_differentiable(op(), wide)) return;

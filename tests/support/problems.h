@@ -1,15 +1,26 @@
 // How much to test under the sanitizers.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <span>
 
 namespace facula {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kThreadSanitized = true;
+#else
+inline constexpr bool kThreadSanitized = false;
+#endif
+#if defined(__SANITIZE_ADDRESS__)
 inline constexpr bool kSanitized = true;
 #else
-inline constexpr bool kSanitized = false;
+inline constexpr bool kSanitized = kThreadSanitized;
 #endif
+
+/// For tests that take long and have no second thread: under TSan they would tell nothing.
+#define FACULA_NOTHING_FOR_TSAN() \
+  if (kThreadSanitized) GTEST_SKIP() << "there is only one thread"
 
 /// How many of `n` problems to compare with the reference: a tenth under the sanitizers, which make
 /// it ten to a hundred times slower. What they look for, wrong accesses and races, is found by the

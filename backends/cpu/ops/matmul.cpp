@@ -174,7 +174,8 @@ Refusal refuse(const KernelArgs& args) {
   }
   const std::int64_t columns = std::max<std::int64_t>(1, args.out().sizes()[args.out().dim() - 1]);
   const std::int64_t rows = args.out().numel() / (batch * columns);
-  if (of_rows && depth <= kShortRow && std::min(rows, columns) >= kManyRows) {
+  const bool empty_rows = a.sizes()[a.dim() - 1] == 0;
+  if (of_rows && !empty_rows && depth <= kShortRow && std::min(rows, columns) >= kManyRows) {
     return "many short rows are the library's";
   }
   return nullptr;
