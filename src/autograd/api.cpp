@@ -4,6 +4,7 @@
 #include "autograd/engine.h"
 #include "autograd/node.h"
 #include "base/check.h"
+#include "runtime/dispatch.h"
 #include "runtime/mode.h"
 
 namespace facula {
@@ -120,6 +121,7 @@ std::vector<Tensor> initial_gradients(const std::vector<Tensor>& outputs,
                          "{}: output {} does not require grad: it does not depend on a leaf with "
                          "requires_grad, or was computed under NoGradGuard",
                          function, i);
+    runtime::check_view_is_current(output, function);
     if (!gradients[i].defined()) {
       check<AutogradError>(output.numel() == 1,
                            "{}: output {} of size {} has more than one element; pass its gradient, "
@@ -166,6 +168,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   std::vector<Tensor> gradients = initial_gradients(outputs, options.grad_outputs, "grad");
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check<AutogradError>(inputs[i].requires_grad(), "grad: input {} does not require grad", i);
+    runtime::check_view_is_current(inputs[i], "grad");
   }
   const std::vector<Edge> roots = edges_of(outputs);
   const std::vector<Edge> targets = edges_of(inputs);

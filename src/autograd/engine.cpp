@@ -1,7 +1,11 @@
 #include "autograd/engine.h"
 
+#include <facula/ops.h>
+
 #include <algorithm>
-#include <atomic>
+#include <array>
+#include <mutex>
+#include <unordered_map>
 
 #include "autograd/anomaly.h"
 #include "base/check.h"
@@ -27,33 +31,34 @@ void check_replacement(const Node& node, const Tensor& replaced, const Tensor& g
                      node.name(), replaced.device(), gradient.device());
 }
 
-/// One backward pass. Nodes carry the pass's number and their place in its table; a nested pass
-/// that meets the same nodes puts the outer pass's marks back when it is done. The roots, which the
-/// pass holds, keep every node alive that it visits.
+/// One backward pass. Nodes carry their place in its table, which tells whether that is true; a
+/// nested pass that meets the same nodes puts the outer pass's places back when it is done. Leaves
+/// may be in passes of several threads at a time, which overwrite each other's places. The roots,
+/// which the pass holds, keep every node alive that it visits.
 class Sweep {
  public:
   Sweep(std::span<const Edge> roots, const BackwardOptions& options)
-      : id_(++counter), roots_(roots), options_(options), outer_(std::exchange(current, this)) {
+      : roots_(roots), options_(options), outer_(std::exchange(current, this)) {
     for (const Edge& root : roots_) retain(root.node);
     entries_.swap(spare.entries);
     gradients_.swap(spare.gradients);
     ready_.swap(spare.ready);
+    leaves_.swap(spare.leaves);
   }
   ~Sweep() {
     if (outer_) {
-      for (const Entry& entry : entries_) {
-        entry.node->sweep = entry.outer_sweep;
-        entry.node->place = entry.outer_place;
-      }
+      for (const Entry& entry : entries_) set_place(*entry.node, entry.outer_place);
     }
     for (const Edge& root : roots_) release(root.node);
     current = outer_;
     entries_.clear();
     gradients_.clear();
     ready_.clear();
+    leaves_.clear();
     entries_.swap(spare.entries);
     gradients_.swap(spare.gradients);
     ready_.swap(spare.ready);
+    leaves_.swap(spare.leaves);
   }
 
   std::vector<Tensor> run(std::vector<Tensor> gradients) {
@@ -62,12 +67,12 @@ class Sweep {
     captured_.resize(options_.targets.size());
     if (!options_.targets.empty()) mark_wanted();
     for (std::size_t i = 0; i < roots_.size(); ++i) {
-      Entry& entry = entries_[roots_[i].node->place];
+      Entry& entry = entries_[place_of(*roots_[i].node)];
       add(gradient_of(entry, roots_[i].index), std::move(gradients[i]));
     }
     for (const Edge& root : roots_) {
-      Entry& entry = entries_[root.node->place];
-      if (entry.pending == 0 && !entry.queued) enqueue(entry);
+      const std::uint32_t place = place_of(*root.node);
+      if (entries_[place].pending == 0 && !entries_[place].queued) enqueue(place);
     }
     while (!ready_.empty()) {
       const std::uint32_t place = ready_.back();
@@ -78,7 +83,9 @@ class Sweep {
   }
 
   bool wanted(const Node& node) const {
-    return options_.targets.empty() || (node.sweep == id_ && entries_[node.place].wanted);
+    if (options_.targets.empty()) return true;
+    const std::uint32_t place = place_of(node);
+    return place != kNowhere && entries_[place].wanted;
   }
 
   static thread_local Sweep* current;
@@ -86,7 +93,6 @@ class Sweep {
  private:
   struct Entry {
     Node* node;
-    std::uint64_t outer_sweep;
     std::uint32_t outer_place;
     std::int32_t pending;      ///< consumers that have not delivered yet
     std::uint32_t first_grad;  ///< place of the output gradients
@@ -95,11 +101,26 @@ class Sweep {
     bool queued;
   };
 
-  void enter(Node* node) {
+  static constexpr std::uint32_t kNowhere = UINT32_MAX;
+
+  static void set_place(Node& node, std::uint32_t place) {
+    __atomic_store_n(&node.place, place, __ATOMIC_RELAXED);
+  }
+
+  /// kNowhere if the node has not been entered.
+  std::uint32_t place_of(const Node& node) const {
+    const std::uint32_t place = __atomic_load_n(&node.place, __ATOMIC_RELAXED);
+    if (place < entries_.size() && entries_[place].node == &node) return place;
+    if (node.kind != &kAccumulateKind) return kNowhere;
+    const auto found = leaves_.find(&node);
+    return found == leaves_.end() ? kNowhere : found->second;
+  }
+
+  std::uint32_t enter(Node* node) {
     const bool everything = options_.targets.empty();
+    const auto place = static_cast<std::uint32_t>(entries_.size());
     entries_.push_back({.node = node,
-                        .outer_sweep = node->sweep,
-                        .outer_place = node->place,
+                        .outer_place = __atomic_load_n(&node->place, __ATOMIC_RELAXED),
                         .pending = 0,
                         .first_grad = static_cast<std::uint32_t>(gradients_.size()),
                         .wanted = everything,
@@ -107,19 +128,20 @@ class Sweep {
                         .queued = false});
     for (int i = 0; i < node->outputs; ++i) gradients_.emplace_back();
     most_inputs_ = std::max<std::size_t>(most_inputs_, node->inputs);
-    node->sweep = id_;
-    node->place = static_cast<std::uint32_t>(entries_.size() - 1);
+    if (node->kind == &kAccumulateKind) leaves_.emplace(node, place);
+    set_place(*node, place);
+    return place;
   }
 
   /// Enters every reachable node and counts its consumers.
   void discover() {
     for (const Edge& root : roots_) {
-      if (root.node->sweep != id_) enter(root.node);
+      if (place_of(*root.node) == kNowhere) enter(root.node);
     }
     for (std::uint32_t i = 0; i < entries_.size(); ++i) {
       for_each_input(i, [this](const Edge& edge) {
-        if (edge.node->sweep != id_) enter(edge.node);
-        ++entries_[edge.node->place].pending;
+        const std::uint32_t place = place_of(*edge.node);
+        ++entries_[place != kNowhere ? place : enter(edge.node)].pending;
       });
     }
   }
@@ -127,7 +149,8 @@ class Sweep {
   /// Marks the targets and what lies between them and the roots: only that needs to run.
   void mark_wanted() {
     for (const Edge& target : options_.targets) {
-      if (target.node && target.node->sweep == id_) entries_[target.node->place].wanted = true;
+      const std::uint32_t place = target.node ? place_of(*target.node) : kNowhere;
+      if (place != kNowhere) entries_[place].wanted = true;
     }
     // Consumers before producers: a node follows once all its consumers are in the list.
     std::vector<std::uint32_t> order;
@@ -140,13 +163,14 @@ class Sweep {
     }
     for (std::size_t i = 0; i < order.size(); ++i) {
       for_each_input(order[i], [&](const Edge& edge) {
-        if (--pending[edge.node->place] == 0) order.push_back(edge.node->place);
+        const std::uint32_t place = place_of(*edge.node);
+        if (--pending[place] == 0) order.push_back(place);
       });
     }
     for (std::size_t i = order.size(); i-- > 0;) {
       Entry& entry = entries_[order[i]];
-      for_each_input(order[i],
-                     [&](const Edge& edge) { entry.runs |= entries_[edge.node->place].wanted; });
+      for_each_input(
+          order[i], [&](const Edge& edge) { entry.runs |= entries_[place_of(*edge.node)].wanted; });
       entry.wanted |= entry.runs;
     }
   }
@@ -171,9 +195,9 @@ class Sweep {
     }
   }
 
-  void enqueue(Entry& entry) {
-    entry.queued = true;
-    ready_.push_back(entry.node->place);
+  void enqueue(std::uint32_t place) {
+    entries_[place].queued = true;
+    ready_.push_back(place);
   }
 
   void capture(const Entry& entry) {
@@ -198,7 +222,7 @@ class Sweep {
     for (NodeExtras::Retained& kept : extras.retained) {
       const Tensor& gradient = gradient_of(entry, kept.output);
       if (!gradient.defined()) continue;
-      kept.gradient = kept.gradient.defined() ? kept.gradient + gradient : gradient;
+      kept.gradient = kept.gradient.defined() ? kept.gradient + gradient : clone(gradient);
     }
   }
 
@@ -225,9 +249,9 @@ class Sweep {
     for (int k = 0, count = node.inputs; k < count; ++k) {
       Tensor gradient = std::move(produced[k]);
       if (!edges[k].node) continue;
-      Entry& next = entries_[edges[k].node->place];
-      if (gradient.defined()) add(gradient_of(next, edges[k].index), std::move(gradient));
-      if (--next.pending == 0) enqueue(next);
+      const std::uint32_t next = place_of(*edges[k].node);
+      if (gradient.defined()) add(gradient_of(entries_[next], edges[k].index), std::move(gradient));
+      if (--entries_[next].pending == 0) enqueue(next);
     }
   }
 
@@ -239,23 +263,22 @@ class Sweep {
     return false;
   }
 
-  static std::atomic<std::uint64_t> counter;
-
   /// The tables' memory, kept from one pass to the next.
   struct Spare {
     std::vector<Entry> entries;
     std::vector<Tensor> gradients;
     std::vector<std::uint32_t> ready;
+    std::unordered_map<const Node*, std::uint32_t> leaves;
   };
   static thread_local Spare spare;
 
-  std::uint64_t id_;
   std::span<const Edge> roots_;
   const BackwardOptions& options_;
   Sweep* outer_;
   std::vector<Entry> entries_;
   std::vector<Tensor> gradients_;
   std::vector<std::uint32_t> ready_;
+  std::unordered_map<const Node*, std::uint32_t> leaves_;  ///< places of accumulators
   std::vector<Tensor> produced_;  ///< what the node being visited gives its inputs; else undefined
   std::size_t most_inputs_ = 0;
   std::vector<Tensor> captured_;
@@ -263,13 +286,15 @@ class Sweep {
 
 thread_local Sweep* Sweep::current = nullptr;
 thread_local Sweep::Spare Sweep::spare;
-std::atomic<std::uint64_t> Sweep::counter = 0;
 
-void accumulate(Node& node, Tensor* output_gradients, Tensor*) {
-  Accumulator& state = accumulator(node);
-  if (!state.variable) return;  // the leaf is gone, and its gradient with it
+/// Guards the gradient of a leaf, to which several threads may add.
+std::mutex& mutex_of(const Node& node) {
+  static std::array<std::mutex, 16> mutexes;
+  return mutexes[reinterpret_cast<std::uintptr_t>(&node) / sizeof(Node) % mutexes.size()];
+}
+
+void add_gradient(Accumulator& state, Tensor incoming) {
   const TensorImpl& variable = *state.variable;
-  Tensor incoming = std::move(output_gradients[0]);
   check<ShapeError>(incoming.sizes() == variable.size_list(),
                     "backward: a gradient of size {} arrived at a leaf of size {}",
                     incoming.sizes(), variable.size_list());
@@ -289,8 +314,10 @@ void accumulate(Node& node, Tensor* output_gradients, Tensor*) {
     const TensorImpl& impl = *incoming.impl();
     const bool own = impl.references == 1 && impl.storage && impl.storage->unique() &&
                      impl.stride_list() == variable.stride_list();
-    if (own || recording) {
+    if (own) {
       gradient = std::move(incoming);
+    } else if (recording) {
+      gradient = clone(incoming);
     } else {
       gradient = is_dense(variable) ? new_strided(variable.size_list(), variable.stride_list(),
                                                   variable.dtype, variable.device)
@@ -303,6 +330,15 @@ void accumulate(Node& node, Tensor* output_gradients, Tensor*) {
     gradient.add_(incoming);
   }
   Tensor::adopt(std::exchange(state.gradient, gradient.leak()));
+}
+
+void accumulate(Node& node, Tensor* output_gradients, Tensor*) {
+  Accumulator& state = accumulator(node);
+  if (!state.variable) return;  // the leaf is gone, and its gradient with it
+  {
+    const std::lock_guard lock(mutex_of(node));
+    add_gradient(state, std::move(output_gradients[0]));
+  }
   if (node.extras) {
     __atomic_fetch_add(&state.variable->references, 1, __ATOMIC_RELAXED);
     const Tensor leaf = Tensor::adopt(state.variable);

@@ -6,6 +6,7 @@
 #include "autograd/engine.h"
 #include "autograd/saved.h"
 #include "base/check.h"
+#include "runtime/dispatch.h"
 #include "runtime/mode.h"
 
 namespace facula::autograd {
@@ -133,7 +134,12 @@ void CustomNode::apply(Node& node, Tensor* output_gradients, Tensor* input_gradi
     check<ShapeError>(gradient.sizes() == shape->size_list(),
                       "{}: backward returned a gradient of size {} for input {} of size {}",
                       self.name_, gradient.sizes(), i, shape->size_list());
-    input_gradients[i] = std::move(gradient);
+    check<DTypeError>(gradient.is_floating_point(),
+                      "{}: backward returned a {} gradient for input {} of size {}; gradients are "
+                      "floating point",
+                      self.name_, name_of(gradient.dtype()), i, shape->size_list());
+    input_gradients[i] =
+        gradient.dtype() == shape->dtype ? std::move(gradient) : gradient.to(shape->dtype);
   }
 }
 
@@ -153,6 +159,18 @@ std::vector<Tensor> FunctionContext::saved_tensors() const {
   return node_ ? CustomNode::saved(*node_) : saved_;
 }
 
+namespace {
+
+/// Writes into it count as writes into a view: they would change what it was made of.
+Tensor view_of_whole(const TensorImpl& base) {
+  Tensor view = alias(base);
+  view.impl()->set(TensorImpl::kIsView);
+  if (base.storage) view.impl()->view_history = base.storage->history;
+  return view;
+}
+
+}  // namespace
+
 std::vector<Tensor> apply_function(std::string name, const std::vector<Tensor>& inputs,
                                    const FunctionForward& forward, FunctionBackward backward) {
   check<ValueError>(forward != nullptr && backward != nullptr,
@@ -162,6 +180,7 @@ std::vector<Tensor> apply_function(std::string name, const std::vector<Tensor>& 
   bool recording = false;
   for (const Tensor& input : inputs) {
     needs.push_back(AutoGradMode::is_enabled() && input.requires_grad());
+    if (needs.back()) runtime::check_view_is_current(input, name.c_str());
     recording |= needs.back();
   }
   CustomNode::set_needs(context, std::move(needs));
@@ -171,6 +190,11 @@ std::vector<Tensor> apply_function(std::string name, const std::vector<Tensor>& 
     outputs = forward(context);
   }
   if (!recording) return outputs;
+  constexpr std::size_t kMostInputs = UINT16_MAX, kMostOutputs = UINT8_MAX + 1;
+  check<AutogradError>(inputs.size() <= kMostInputs && outputs.size() <= kMostOutputs,
+                       "{}: {} inputs and {} outputs; at most {} and {} can be recorded, stack() "
+                       "some of them",
+                       name, inputs.size(), outputs.size(), kMostInputs, kMostOutputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     check<AutogradError>(outputs[i].defined(), "{}: output {} is undefined", name, i);
   }
@@ -180,7 +204,7 @@ std::vector<Tensor> apply_function(std::string name, const std::vector<Tensor>& 
     bool fresh = outputs[i].impl()->node == nullptr;
     for (std::size_t k = 0; k < i; ++k) fresh &= !outputs[i].is_same(outputs[k]);
     for (const Tensor& input : inputs) fresh &= !outputs[i].is_same(input);
-    if (!fresh) outputs[i] = alias(*outputs[i].impl());
+    if (!fresh) outputs[i] = view_of_whole(*outputs[i].impl());
   }
   Node* node = CustomNode::record(std::move(name), std::move(backward), context, inputs, outputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) {

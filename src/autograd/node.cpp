@@ -67,14 +67,13 @@ void release(Node* node) noexcept {
       __atomic_fetch_sub(&node->references, 1, __ATOMIC_ACQ_REL) != 1) {
     return;
   }
-  // The sweep field is free once nobody refers to the node: it links the list.
-  node->sweep = reinterpret_cast<std::uint64_t>(doomed);
+  node->doomed = doomed;
   doomed = node;
   if (destroying) return;
   destroying = true;
   while (doomed) {
     Node* next = doomed;
-    doomed = reinterpret_cast<Node*>(next->sweep);
+    doomed = next->doomed;
     destroy_one(next);
   }
   destroying = false;

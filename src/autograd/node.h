@@ -52,8 +52,9 @@ struct Node {
   bool released = false;  ///< saved tensors are gone: backward has run through
   const NodeKind* kind = nullptr;
   const Op* op = nullptr;  ///< null for nodes that are no op
-  /// The sweep that visited the node last, and its place in that sweep's table.
-  std::uint64_t sweep = 0;
+  /// Links nodes that nobody refers to.
+  Node* doomed = nullptr;
+  /// Where the backward pass that visited the node last has it in its table.
   std::uint32_t place = 0;
   std::uint32_t bytes = 0;  ///< of the whole allocation
   NodeExtras* extras = nullptr;

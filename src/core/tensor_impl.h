@@ -25,6 +25,7 @@ struct TensorImpl : detail::TensorHead {
     kIsView = 8,            ///< made by a view op
     kWrappedNumber = 16,    ///< a C++ number: lowest priority in type promotion
     kInferenceTensor = 32,  ///< made in InferenceMode
+    kUnrecordedView = 64,   ///< a view, taken without recording, of a tensor that requires grad
   };
 
   DType dtype = kFloat32;

@@ -64,15 +64,6 @@ const Implementation& choose(const std::vector<Implementation>& list, const Kern
   fail<ValueError>("{}: no implementation on {} takes this problem:{}", op_name, device, reasons);
 }
 
-void check_view_is_current(const Tensor& tensor, const char* op_name) {
-  const TensorImpl& impl = *tensor.impl();
-  check<AutogradError>(
-      !has_stale_history(impl),
-      "{}: an input is a view of a tensor that was changed in place after the view was taken, so "
-      "its gradient is unknown; take the view again after the in-place operation",
-      op_name);
-}
-
 bool wants_recording(const Call& call) {
   if (tl_mode & kNoGrad) return false;
   bool wanted = false;
@@ -94,6 +85,9 @@ void make_outputs(const Call& call, const SmallVector<OutputSpec, 4>& specs, Dev
       const TensorImpl& base = *call.in(0).impl();
       output = alias(base, spec.sizes, spec.strides, spec.offset);
       output.impl()->set(TensorImpl::kIsView);
+      const bool unrecorded = tl_mode & kNoGrad && base.requires_grad();
+      output.impl()->set(TensorImpl::kUnrecordedView,
+                         unrecorded || base.has(TensorImpl::kUnrecordedView));
       if (base.storage) output.impl()->view_history = base.storage->history;
     } else {
       output = new_strided(spec.sizes, spec.strides, spec.dtype, device);
@@ -195,6 +189,15 @@ void run(const Call& call, Outputs& outputs) {
 
 }  // namespace
 
+void check_view_is_current(const Tensor& tensor, const char* op_name) {
+  const TensorImpl& impl = *tensor.impl();
+  check<AutogradError>(
+      !has_stale_history(impl),
+      "{}: it was given a view of a tensor that was changed in place after the view was taken, so "
+      "its gradient is unknown; take the view again after the in-place operation",
+      op_name);
+}
+
 void set_selector(Selector* selector) {
   active_selector.store(selector, std::memory_order_release);
 }
@@ -224,31 +227,37 @@ void dispatch(OpId id, std::initializer_list<const Tensor*> inputs, const void* 
   dispatch(Call{op(id), inputs.begin(), static_cast<std::uint32_t>(inputs.size()), attrs}, outputs);
 }
 
-void check_in_place(const Tensor& written, const char* op_name) {
+void check_in_place(const Tensor& written, const char* op_name, const char* suffix) {
   TensorImpl& impl = *written.impl();
   settle(written);
   settle_readers(impl.storage);
   if (!(tl_mode & kNoGrad)) {
+    check<AutogradError>(!impl.has(TensorImpl::kIsLeafVariable) || !impl.requires_grad(),
+                         "{}{}: a leaf tensor that requires grad is changed in place; wrap the "
+                         "change in NoGradGuard "
+                         "or use the out-of-place operation",
+                         op_name, suffix);
     check<AutogradError>(
-        !impl.has(TensorImpl::kIsLeafVariable) || !impl.requires_grad(),
-        "{}: a leaf tensor that requires grad is changed in place; wrap the change in NoGradGuard "
-        "or use the out-of-place operation",
-        op_name);
+        !impl.has(TensorImpl::kUnrecordedView),
+        "{}{}: the written tensor is a view that was taken under NoGradGuard of a tensor that "
+        "requires grad, whose history would not know of the change; take the view with gradients "
+        "enabled, wrap the change in NoGradGuard as well, or write into detach()",
+        op_name, suffix);
   }
   for (int d = 0; d < impl.dim; ++d) {
     check<ShapeError>(impl.strides[d] != 0 || impl.sizes[d] <= 1 || impl.numel == 0,
-                      "{}: several elements of the written tensor of size {} share one memory "
+                      "{}{}: several elements of the written tensor of size {} share one memory "
                       "place (it was expanded); call contiguous() first",
-                      op_name, impl.size_list());
+                      op_name, suffix, impl.size_list());
   }
 }
 
-void check_recorded_write(const Tensor& written, const char* op_name) {
+void check_recorded_write(const Tensor& written, const char* op_name, const char* suffix) {
   check<AutogradError>(
       !written.is_view(),
-      "{}: an in-place operation that needs a gradient writes into a view; use the "
+      "{}{}: an in-place operation that needs a gradient writes into a view; use the "
       "out-of-place operation, or change the whole tensor",
-      op_name);
+      op_name, suffix);
 }
 
 void count_write(const Tensor& written) {

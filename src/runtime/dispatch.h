@@ -35,11 +35,13 @@ Tensor wrapped_number(Scalar value, const Tensor& partner);
 /// The same for input `input` of an elementwise op, whose rule for numbers is asked.
 Tensor operand_number(OpId id, std::size_t input, Scalar value, const Tensor& partner);
 
+/// Throws AutogradError if the tensor is a view of one that got another history since.
+void check_view_is_current(const Tensor& tensor, const char* op);
 /// Throws AutogradError where a recorded history forbids writing to the tensor in place, ShapeError
-/// where its elements share memory places.
-void check_in_place(const Tensor& written, const char* op);
+/// where its elements share memory places. Messages begin with `op` and `suffix`.
+void check_in_place(const Tensor& written, const char* op, const char* suffix = "");
 /// Throws AutogradError if a write that changes the recorded history goes into a view.
-void check_recorded_write(const Tensor& written, const char* op);
+void check_recorded_write(const Tensor& written, const char* op, const char* suffix = "");
 /// Counts an in-place write, so that a backward pass needing the old values can tell.
 void count_write(const Tensor& written);
 

@@ -302,14 +302,15 @@ Tensor elementwise_reusing(OpId id, Tensor& reused, std::initializer_list<const 
     impl->output_index = 0;
     impl->set(TensorImpl::kRequiresGrad, false);
   }
-  impl->flags &= ~(TensorImpl::kIsView | TensorImpl::kWrappedNumber);
+  // What the tensor was says nothing about the result; in InferenceMode, nothing is reused.
+  impl->flags &= TensorImpl::kIsContiguous | TensorImpl::kRequiresGrad;
   return std::move(reused);
 }
 
 void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs) {
   const Tensor& self = *inputs.begin()[0];
   check<ValueError>(self.defined(), "{}_: the tensor is undefined", op(id).name);
-  check_in_place(self, op(id).name);
+  check_in_place(self, op(id).name, "_");
   bool defined = true;
   for (const Tensor* input : inputs) defined &= input->defined();
   check<ValueError>(defined, "{}_: an input is an undefined tensor", op(id).name);
@@ -332,7 +333,7 @@ void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs, 
   }
   Tensor result;
   if (recording) {
-    check_recorded_write(self, op(id).name);
+    check_recorded_write(self, op(id).name, "_");
     result = recorded_result(id, inputs, attrs);
   } else {
     result = elementwise(id, inputs, attrs);

@@ -9,6 +9,7 @@
 #include <facula/tensor.h>
 
 #include "core/tensor_impl.h"
+#include "runtime/deferred.h"
 #include "runtime/dispatch.h"
 #include "runtime/mode.h"
 
@@ -194,6 +195,7 @@ std::string elements_of(const Tensor& tensor, int indent) {
   if (tensor.numel() == 0) return "[]";
   const bool half = tensor.dtype() == kFloat16 || tensor.dtype() == kBFloat16;
   const Tensor host = half ? tensor.cpu().to(kFloat32) : tensor.cpu();
+  runtime::settle(host);
   return Printer(*host.impl()).text(indent);
 }
 

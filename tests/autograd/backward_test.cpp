@@ -304,5 +304,31 @@ TEST(Leaves, MayDieBeforeBackward) {
   y.backward();
 }
 
+TEST(Backward, GradientsOfLeavesAreTheirOwnWithAGraphToo) {
+  const Tensor x = leaf({1, 2}), w = leaf({3, 4});
+  const Tensor g = ones({2});
+  (x + w).backward(g, false, true);
+  (x + w).backward(ones({2}));
+  EXPECT_EQ(x.grad().to_vector<double>(), std::vector<double>({2, 2}));
+  EXPECT_EQ(w.grad().to_vector<double>(), std::vector<double>({2, 2}));
+  EXPECT_EQ(g.to_vector<double>(), std::vector<double>({1, 1}));
+  const Tensor y = leaf({1, 2});
+  y.sum().backward({}, false, true);
+  y.sum().backward();
+  EXPECT_EQ(y.grad().to_vector<double>(), std::vector<double>({2, 2}));
+}
+
+TEST(Backward, RetainedGradientsAreTheirOwn) {
+  const Tensor x = leaf({1, 2}), a = x * 2, g = ones({2});
+  a.retain_grad();
+  a.sum().backward();
+  a.grad().zero_();
+  const Tensor b = x * 2;
+  b.retain_grad();
+  b.backward(g);
+  b.grad().zero_();
+  EXPECT_EQ(g.to_vector<double>(), std::vector<double>({1, 1}));
+}
+
 }  // namespace
 }  // namespace facula

@@ -158,5 +158,53 @@ TEST(Function, NeedsBothDirections) {
                autograd::apply_function("Half", {leaf({1})}, forward, nullptr));
 }
 
+TEST(Function, PassedInputsMayNotChangeInPlace) {
+  const auto same = [](const Tensor& x) {
+    return autograd::apply_function(
+        "Same", {x}, [x](FunctionContext&) { return std::vector<Tensor>{x}; },
+        [](FunctionContext&, const std::vector<Tensor>& g) { return g; })[0];
+  };
+  const Tensor x = leaf({1, 2}), y = x * 2;
+  for (const Tensor& input : {x, y}) {
+    EXPECT_ERROR(AutogradError, "mul_: an in-place operation that needs a gradient writes into a",
+                 same(input).mul_(3));
+  }
+  expect_values(x, {1, 2});
+}
+
+TEST(Function, GradientsTakeTheDtypeOfTheirInput) {
+  const auto gradient_in = [](DType dtype) {
+    const Tensor x = leaf({1, 2});
+    const Tensor y = autograd::apply_function(
+        "F", {x}, [x](FunctionContext&) { return std::vector<Tensor>{x * 2}; },
+        [dtype](FunctionContext&, const std::vector<Tensor>& g) {
+          return std::vector<Tensor>{(g[0] * 2).to(dtype)};
+        })[0];
+    y.sum().backward();
+    return x.grad();
+  };
+  expect_values(gradient_in(kFloat64), {2, 2});
+  EXPECT_ERROR(DTypeError, "F: backward returned a int64 gradient", gradient_in(kInt64));
+}
+
+TEST(Function, MoreThanCanBeRecordedIsAnError) {
+  const Tensor x = leaf({1});
+  const auto outputs = [&](int count) {
+    return autograd::apply_function(
+        "Many", {x},
+        [&](FunctionContext&) {
+          std::vector<Tensor> all;
+          for (int i = 0; i < count; ++i) all.push_back(x * i);
+          return all;
+        },
+        [](FunctionContext&, const std::vector<Tensor>& g) {
+          return std::vector<Tensor>{g.back() * 255};
+        });
+  };
+  outputs(256)[255].backward();
+  EXPECT_EQ(x.grad().item<double>(), 255);
+  EXPECT_ERROR(AutogradError, "Many: 1 inputs and 257 outputs", outputs(257));
+}
+
 }  // namespace
 }  // namespace facula

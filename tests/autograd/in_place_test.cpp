@@ -183,9 +183,9 @@ std::vector<Variant> variants() {
   const Tensor mask = tensor({true, false, true});
   const Tensor index = tensor({2, 0, 1});
   return {
-      {"add", [](const Tensor& x, const Tensor& y) { x.add_(y, 0.5); },
+      {"add_", [](const Tensor& x, const Tensor& y) { x.add_(y, 0.5); },
        [](const Tensor& x, const Tensor& y) { return x.add(y, 0.5); }},
-      {"sub", [](const Tensor& x, const Tensor& y) { x.sub_(y, -2); },
+      {"sub_", [](const Tensor& x, const Tensor& y) { x.sub_(y, -2); },
        [](const Tensor& x, const Tensor& y) { return x.sub(y, -2); }},
       {"gelu_", [](const Tensor& x, const Tensor&) { x.gelu_(); },
        [](const Tensor& x, const Tensor&) { return x.gelu(); }},
@@ -274,6 +274,38 @@ TEST(InPlace, DtypeAndShapeMustFit) {
   EXPECT_ERROR(DTypeError, "float32 result cannot be written into a int64", integers.mul_(0.5));
   EXPECT_ERROR(ShapeError, "does not fit", ones({2}).add_(ones({2, 2})));
   EXPECT_ERROR(ShapeError, "share one memory place", ones({1}).expand({3}).add_(1));
+}
+
+TEST(InPlace, StaleViewsAreAnErrorWhereverTheyGo) {
+  const Tensor x = leaf({1, 2, 3}), y = x * 1, view = y.unsqueeze(0);
+  y.square_();
+  EXPECT_ERROR(AutogradError, "backward: it was given a view", view.backward(ones({1, 3})));
+  EXPECT_ERROR(AutogradError, "grad: it was given a view",
+               autograd::grad({view}, {x}, {.grad_outputs = {ones({1, 3})}}));
+  EXPECT_ERROR(AutogradError, "grad: it was given a view",
+               autograd::grad({y.sum()}, {view}, {.allow_unused = true}));
+  const auto same = [&](autograd::FunctionContext&) { return std::vector<Tensor>{view * 1}; };
+  const auto back = [](autograd::FunctionContext&, const std::vector<Tensor>& g) { return g; };
+  EXPECT_ERROR(AutogradError, "Same: it was given a view",
+               autograd::apply_function("Same", {view}, same, back));
+}
+
+TEST(InPlace, IntoAViewTakenWithoutRecordingIsAnError) {
+  const Tensor parameter = leaf({1, 2, 3}), inner = parameter * 1;
+  for (const Tensor& base : {parameter, inner}) {
+    Tensor view, of_view;
+    {
+      const NoGradGuard no_grad;
+      view = base.narrow(0, 0, 2);
+      of_view = view[0];
+      view.mul_(1);
+    }
+    EXPECT_ERROR(AutogradError, "mul_: the written tensor is a view that was taken", view.mul_(2));
+    EXPECT_ERROR(AutogradError, "a view that was taken under NoGradGuard", of_view.zero_());
+    view.detach().mul_(1);
+    (view * 2).mul_(2);
+  }
+  expect_values(parameter, {1, 2, 3});
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 #include <facula/autograd.h>
 
+#include <cstdlib>
 #include <thread>
 
 #include "tests/support/expect.h"
+#include "tests/support/problems.h"
 
 namespace facula {
 namespace {
@@ -55,6 +57,37 @@ TEST(Threads, GraphsMayMoveToAnotherThread) {
     loss = Tensor();
   }).join();
   expect_equal(x.grad(), x.detach() * 2);
+}
+
+TEST(Threads, PassesMayMeetInLeaves) {
+  constexpr int kPasses = 20 * kRounds / problems(10);
+  const Tensor weight = randn({8, 8}).requires_grad_(), total = zeros({}).requires_grad_();
+  on_threads([&](int thread) {
+    const Tensor x = full({8, 8}, 0.1 * (thread + 1)).requires_grad_();
+    const auto gradients = [&] {
+      Tensor y = x;
+      for (int layer = 0; layer <= thread; ++layer) y = tanh(matmul(y, weight));
+      return autograd::grad({y.sum()}, {weight, x});
+    };
+    const std::vector<Tensor> expected = gradients();
+    for (int pass = 0; pass < kPasses; ++pass) {
+      const std::vector<Tensor> again = gradients();
+      ASSERT_TRUE(equal(again[0], expected[0]) && equal(again[1], expected[1]));
+      (total * 1).backward();
+    }
+  });
+  EXPECT_EQ(total.grad().item<double>(), kThreads * kPasses);
+}
+
+TEST(Threads, AreVerboseFromTheirFirstCall) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that has not asked yet
+  const auto add_on_a_thread = [] {
+    setenv("FACULA_VERBOSE", "1", 1);
+    std::thread([] { ones({2}) + zeros({2}); }).join();
+    std::thread([] { neg(zeros({2})); }).join();
+    std::exit(0);
+  };
+  EXPECT_EXIT(add_on_a_thread(), ::testing::ExitedWithCode(0), "add float32.*\n.*neg float32");
 }
 
 }  // namespace

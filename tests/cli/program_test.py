@@ -474,6 +474,12 @@ class Measuring(ProgramTest):
                          r'conv2d\w* float32\[4, .*\}.*: [\d.]+ ms, [\d.]+ GFLOP/s, \d+ % of peak')
         self.assertRegex(done.stderr, r'max_pool2d\w* float32\[4, .*: [\d.]+ ms, [\d.]+ GB/s')
 
+    def test_a_variable_that_is_neither_on_nor_off(self):
+        done = subprocess.run([PROGRAM, 'bench', 'eager-add', '--seconds', '0.01'], text=True,
+                              capture_output=True, timeout=60, env={**os.environ, 'FACULA_VERBOSE': '2'})
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("FACULA_VERBOSE='2' is neither on nor off", done.stderr)
+
     def test_an_optimizer(self):
         result = self.bench('adamw-step')
         self.assertGreater(result['percent_of_bandwidth'], 0)

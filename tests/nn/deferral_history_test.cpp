@@ -1,6 +1,7 @@
 // What waits may be read through tensors with another history: then nothing is fused on the tape.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <vector>
 
@@ -198,6 +199,32 @@ TEST(DeferralHistory, DeadTemporariesMeetOperandsThatWait) {
         });
       }
     }
+  }
+}
+
+TEST(DeferralHistory, WritesByAddressReachTheGradientsOfWeights) {
+  const Body body([](const Body& b, const Tensor& x) {
+    const Tensor y = relu(b.bn(x));
+    float* data = y.data_ptr<float>();
+    std::fill(data, data + y.numel(), 1.0f);
+    return b.conv(y);
+  });
+  body(images()).sum().backward();
+  const Tensor middle = body.conv.weight.grad().narrow(2, 1, 1).narrow(3, 1, 1);
+  EXPECT_LT(amax(abs(middle - 4 * 32 * 32)).item<double>(), 1e-2);
+}
+
+TEST(DeferralHistory, TensorsOfInferenceModeAreNotSaved) {
+  for (const bool frozen_input : {true, false}) {
+    expect_like_parts([=](const Body& b, const Tensor& x) {
+      Tensor features = x.detach(), normalized;
+      {
+        const InferenceMode inference;
+        if (frozen_input) features = features * 1;
+        normalized = b.seen(b.bn(features));
+      }
+      return relu(b.seen(std::move(normalized) + b.skip));
+    });
   }
 }
 

@@ -14,6 +14,7 @@
 
 #include "runtime/deferred.h"
 #include "tests/support/expect.h"
+#include "tests/support/problems.h"
 
 namespace facula::nn {
 namespace {
@@ -546,6 +547,48 @@ TEST(Deferral, SequentialsHandTheirValuesOn) {
     manual_seed(4);
     return randn({2, 3, 40, 40});
   }());
+}
+
+TEST(Deferral, PrintingSeesValues) {
+  const Body body([](const Body& b, const Tensor& x) {
+    const Tensor y = b.bn(x);
+    const std::string text = y.str();
+    EXPECT_EQ(text, seen(y).str());
+    return y;
+  });
+  body(images());
+}
+
+TEST(Deferral, ChainsOfAnyLengthNeedNoStack) {
+  constexpr int kCalls = 20000 / problems(10);
+  for (const bool read : {true, false}) {
+    Body body([read](const Body& b, const Tensor& x) {
+      Tensor y = x;
+      for (int i = 0; i < kCalls; ++i) y = b.bn(y) + y;
+      return read ? y : x;
+    });
+    body.eval();
+    const NoGradGuard no_grad;
+    body.bn.weight.zero_();
+    body.bn.bias.zero_();
+    const Tensor x = randn({1, Body::kChannels, 41, 41});
+    expect_equal(body(x), x);
+  }
+}
+
+TEST(Deferral, ThreadsMayFuseWhatOthersRead) {
+  const Body body([](const Body& b, const Tensor& x) {
+    const Tensor expected = facula::relu(seen(b.bn(x)));
+    for (int round = 0; round < 200; ++round) {
+      const Tensor y = b.bn(x);
+      std::thread reader([&] { y.raw_data(); });
+      expect_equal(facula::relu(y), expected);
+      reader.join();
+    }
+    return expected;
+  });
+  const NoGradGuard no_grad;
+  body(images());
 }
 
 }  // namespace
