@@ -97,13 +97,18 @@ void make_outputs(const Call& call, const SmallVector<OutputSpec, 4>& specs, Dev
   }
 }
 
-void count_writes(const Call& call) {
+void count_writes(const Call& call, Device device) {
   const std::uint32_t written = call.op.def.aliasing->written();
   std::size_t place = 0;
   for (std::size_t argument = 0; argument < call.op.tensor_arguments; ++argument) {
     const std::size_t entries = call.segments ? call.segments[argument] : 1;
     for (std::size_t i = 0; i < entries; ++i, ++place) {
       if (written >> argument & 1 && call.has(place)) {
+        // A number goes along with any device, but nothing is written into it from there.
+        check<DeviceError>(call.in(place).device() == device,
+                           "{}: the written tensor is on {}, another operand on {}; move them to "
+                           "one device with to()",
+                           call.op.name, call.in(place).device(), device);
         check_in_place(call.in(place), call.op.name);
         count_write(call.in(place));
       }
@@ -130,7 +135,7 @@ void run_plain(const Call& call, Outputs& outputs) {
   Infer infer(call, specs);
   (*def.infer)(infer);
   const bool recording = wants_recording(call) && def.gradient->rule();
-  if (def.aliasing->written()) count_writes(call);
+  if (def.aliasing->written()) count_writes(call, device);
   if (DeferralScope::exists() && defer_call(call, specs, outputs)) {
     if (recording) hooks.record(call, outputs);
     return;

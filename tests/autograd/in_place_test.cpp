@@ -308,5 +308,14 @@ TEST(InPlace, IntoAViewTakenWithoutRecordingIsAnError) {
   expect_values(parameter, {1, 2, 3});
 }
 
+TEST(InPlace, NumbersTakeNothingFromAnotherDevice) {
+  const Tensor x = tensor(1.0), y = empty({}, kNull);
+  const std::uint32_t version = x.version();
+  EXPECT_ERROR(DeviceError, "the written tensor is on cpu, another operand on null", x.copy_(y));
+  EXPECT_ERROR(DeviceError, "the written tensor is on cpu, another operand on null", x.add_(y));
+  EXPECT_EQ(x.version(), version);
+  y.copy_(x);
+}
+
 }  // namespace
 }  // namespace facula
