@@ -334,7 +334,8 @@ void add_gradient(Accumulator& state, Tensor incoming) {
 
 void accumulate(Node& node, Tensor* output_gradients, Tensor*) {
   Accumulator& state = accumulator(node);
-  if (!state.variable) return;  // the leaf is gone, and its gradient with it
+  // The leaf is gone, and its gradient with it, or wants none any more.
+  if (!state.variable || !state.variable->requires_grad()) return;
   {
     const std::lock_guard lock(mutex_of(node));
     add_gradient(state, std::move(output_gradients[0]));

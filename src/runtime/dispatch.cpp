@@ -118,10 +118,10 @@ void count_writes(const Call& call, Device device) {
 
 void run_on(Device device, const Call& call, std::span<Tensor> outputs) {
   const KernelArgs args{call, outputs.data(), outputs.size()};
-  const Implementation& implementation =
-      choose(implementations(call.op.id, device.type), args, device);
+  const std::vector<Implementation>& list = implementations(call.op.id, device.type);
+  const Implementation& implementation = choose(list, args, device);
   if (tl_mode & kVerbose) {
-    run_verbosely(implementation, args);
+    run_verbosely(implementation, list, args);
   } else {
     implementation.run(args);
   }

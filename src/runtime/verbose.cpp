@@ -50,9 +50,23 @@ std::string rate(const KernelArgs& args, double ms) {
   return fmt::format("{:.2f} GB/s", bytes / ms * 1e-6);
 }
 
+std::string refusals(const Implementation& implementation, const std::vector<Implementation>& list,
+                     const KernelArgs& args) {
+  std::string text;
+  for (const Implementation& other : list) {
+    if (&other == &implementation) break;
+    const Refusal reason = other.refuse ? other.refuse(args) : nullptr;
+    if (!reason) continue;
+    text += fmt::format("{}{}: {}", text.empty() ? "; refused by " : ", ", other.name, reason);
+  }
+  return text;
+}
+
 }  // namespace
 
-void run_verbosely(const Implementation& implementation, const KernelArgs& args) {
+void run_verbosely(const Implementation& implementation, const std::vector<Implementation>& list,
+                   const KernelArgs& args) {
+  const std::string reasons = refusals(implementation, list, args);
   const auto start = std::chrono::steady_clock::now();
   implementation.run(args);
   const std::chrono::duration<double, std::milli> elapsed =
@@ -63,9 +77,9 @@ void run_verbosely(const Implementation& implementation, const KernelArgs& args)
     problem += fmt::format("{}{}{}", problem.empty() ? "" : " ", name_of(args.in(i).dtype()),
                            args.in(i).sizes().str());
   }
-  log_info("{} {} {{{}}} {}: {:.4f} ms, {}", args.call.op.name, problem,
+  log_info("{} {} {{{}}} {}: {:.4f} ms, {}{}", args.call.op.name, problem,
            attrs_str(args.call.op.attrs, args.call.attributes), implementation.name,
-           elapsed.count(), rate(args, elapsed.count()));
+           elapsed.count(), rate(args, elapsed.count()), reasons);
 }
 
 }  // namespace facula::runtime

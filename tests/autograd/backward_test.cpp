@@ -330,5 +330,12 @@ TEST(Backward, RetainedGradientsAreTheirOwn) {
   EXPECT_EQ(g.to_vector<double>(), std::vector<double>({1, 1}));
 }
 
+TEST(Leaves, FrozenMeanwhileGetNoGradient) {
+  const Tensor x = leaf({1, 2}), y = (x * 3).sum();
+  x.requires_grad_(false);
+  y.backward();
+  EXPECT_FALSE(x.grad().defined());
+}
+
 }  // namespace
 }  // namespace facula

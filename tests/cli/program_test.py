@@ -465,13 +465,15 @@ class Measuring(ProgramTest):
         self.assertGreater(result['backward_ns'], 0)
 
     def test_verbose_tells_every_call(self):
-        done = subprocess.run([PROGRAM, 'bench', 'net', '--infer', '--batch', '4', '--json'],
+        done = subprocess.run([PROGRAM, 'bench', 'net', '--infer', '--batch', '4', '--seconds', '0.01',
+                               '--json'],
                               capture_output=True, text=True, timeout=120,
                               env={**os.environ, 'FACULA_VERBOSE': '1'})
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(done.stdout.splitlines()), 1)
         self.assertRegex(done.stderr,
                          r'conv2d\w* float32\[4, .*\}.*: [\d.]+ ms, [\d.]+ GFLOP/s, \d+ % of peak')
+        self.assertRegex(done.stderr, r'conv2d.* % of peak; refused by Winograd.*: weights are not 3x3')
         self.assertRegex(done.stderr, r'max_pool2d\w* float32\[4, .*: [\d.]+ ms, [\d.]+ GB/s')
 
     def test_a_variable_that_is_neither_on_nor_off(self):
