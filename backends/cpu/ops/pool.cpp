@@ -12,6 +12,7 @@
 #include "ops/attrs/avg_pool2d_backward.h"
 #include "ops/attrs/max_pool2d_backward.h"
 #include "ops/attrs/max_pool2d_with_indices.h"
+#include "ops/schema/channels.h"
 #include "ops/schema/pool.h"
 
 namespace facula::cpu {
@@ -112,7 +113,7 @@ template <class T>
 void max_forward(const KernelArgs& args) {
   const auto& a = args.attrs<ops::max_pool2d_with_indices_attrs>();
   // Not that of the output, where a single position per channel would be in either layout.
-  const MemoryFormat format = args.in(0).suggest_memory_format();
+  const MemoryFormat format = channel_format(args.in(0));
   const Tensor input = dense(args.in(0), format);
   const Images in(input, format), out(args.out(), format);
   check<ShapeError>(in.height * in.width <= INT32_MAX,
@@ -154,7 +155,7 @@ const std::int32_t* scatter_image(const T* grad, const std::int32_t* index, cons
 template <class T>
 void max_backward(const KernelArgs& args) {
   const Tensor& result = args.out();
-  const MemoryFormat format = result.suggest_memory_format();
+  const MemoryFormat format = channel_format(result);
   const Tensor grad = dense(args.in(0), format), index = dense(args.in(1), format);
   const Images in(result, format), out(grad, format);
   const T* g = grad.impl()->typed<T>();
@@ -179,7 +180,7 @@ T share_of(const PoolLine& line, std::int64_t padded, bool count_include_pad) {
 template <class T>
 void average_forward(const KernelArgs& args) {
   const auto& a = args.attrs<ops::avg_pool2d_attrs>();
-  const MemoryFormat format = args.in(0).suggest_memory_format();
+  const MemoryFormat format = channel_format(args.in(0));
   const Tensor input = dense(args.in(0), format);
   const Images in(input, format), out(args.out(), format);
   const T* x = input.impl()->typed<T>();
@@ -200,7 +201,7 @@ template <class T>
 void average_backward(const KernelArgs& args) {
   const auto& a = args.attrs<ops::avg_pool2d_backward_attrs>();
   const Tensor& result = args.out();
-  const MemoryFormat format = result.suggest_memory_format();
+  const MemoryFormat format = channel_format(result);
   const Tensor grad = dense(args.in(0), format);
   const Images in(result, format), out(grad, format);
   const T* g = grad.impl()->typed<T>();

@@ -1,10 +1,17 @@
 #include <facula/ops.h>
 
 #include "base/check.h"
+#include "ops/schema/channels.h"
 #include "ops/schema/glue.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
+namespace {
+
+/// Windows of unequal size are averaged one by one; so many tensors can be joined.
+constexpr std::int64_t kMostParts = 65535;
+
+}  // namespace
 
 Tensor adaptive_avg_pool2d(const Tensor& self, IntList output_size) {
   check<ValueError>(self.defined(), "adaptive_avg_pool2d: the input is an undefined tensor");
@@ -21,6 +28,13 @@ Tensor adaptive_avg_pool2d(const Tensor& self, IntList output_size) {
   if (height % wanted[0] == 0 && width % wanted[1] == 0) {
     return avg_pool2d(self, {height / wanted[0], width / wanted[1]});
   }
+  for (std::int64_t size : wanted) {
+    check<ValueError>(
+        size <= kMostParts,
+        "adaptive_avg_pool2d: output size {} does not divide the input of size {} and "
+        "exceeds {}; use a smaller one",
+        wanted, self.sizes(), kMostParts);
+  }
   // Windows of unequal size: output i averages the elements from floor(i * n / m) up to
   // ceil((i + 1) * n / m).
   auto averaged = [](const Tensor& x, std::int64_t dim, std::int64_t count) {
@@ -32,7 +46,8 @@ Tensor adaptive_avg_pool2d(const Tensor& self, IntList output_size) {
     }
     return cat(parts, dim);
   };
-  return averaged(averaged(self, 2, wanted[0]), 3, wanted[1]);
+  const Tensor result = averaged(averaged(self, 2, wanted[0]), 3, wanted[1]);
+  return is_channels_last(self) ? to_copy(result, std::nullopt, "channels_last") : result;
 }
 
 namespace ops {
@@ -51,6 +66,7 @@ CompositeDef define_adaptive_avg_pool2d() {
           [](ErrorSamples& e) {
             e.fails({e.normal({3, 4, 4}), Dims{1}}, "expected [N, C, H, W]");
             e.fails({e.normal({2, 3, 4, 4}), Dims{0}}, "must be positive");
+            e.fails({e.normal({2, 3, 4, 4}), Dims{std::int64_t{1} << 40}}, "use a smaller one");
           },
   };
 }

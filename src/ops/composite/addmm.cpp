@@ -1,11 +1,20 @@
 #include <facula/ops.h>
 
 #include "ops/schema/op_def.h"
+#include "ops/schema/shape.h"
 
 namespace facula {
 
 Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, double beta,
              double alpha) {
+  check<ShapeError>(mat1.dim() == 2 && mat2.dim() == 2 && mat1.sizes()[1] == mat2.sizes()[0],
+                    "addmm: matrices of size {} and {} cannot be multiplied; the columns of the "
+                    "first must equal the rows of the second",
+                    mat1.sizes(), mat2.sizes());
+  const Dims sizes = {mat1.sizes()[0], mat2.sizes()[1]};
+  check<ShapeError>(broadcast_sizes(self.sizes(), sizes, "addmm") == sizes,
+                    "addmm: self of size {} cannot be broadcast to the product's {}", self.sizes(),
+                    sizes);
   // One pass where the sum is what the product's epilogue does anyway.
   if (alpha == 1 && beta == 1 && self.dim() == 1 && mat2.dim() == 2 &&
       self.sizes()[0] == mat2.sizes()[1]) {
@@ -35,7 +44,10 @@ CompositeDef define_addmm() {
           },
       .errors =
           [](ErrorSamples& e) {
-            e.fails({e.normal({2}), e.normal({2, 3}), e.normal({2, 3})}, "cannot be multiplied");
+            e.fails({e.normal({2}), e.normal({2, 3}), e.normal({2, 3})}, "addmm: matrices");
+            e.fails({e.normal({2}), e.normal({2, 3}), e.normal({3, 4})}, "addmm: sizes");
+            e.fails({e.normal({5, 2, 4}), e.normal({2, 3}), e.normal({3, 4})},
+                    "addmm: self of size [5, 2, 4]");
           },
   };
 }

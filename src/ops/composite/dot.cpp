@@ -7,6 +7,9 @@ namespace facula {
 Tensor dot(const Tensor& self, const Tensor& other) {
   check<ShapeError>(self.dim() == 1 && other.dim() == 1,
                     "dot: sizes are {} and {}, expected two vectors", self.sizes(), other.sizes());
+  check<ShapeError>(self.sizes() == other.sizes(),
+                    "dot: vectors of size {} and {} must be equally long", self.sizes(),
+                    other.sizes());
   return matmul(self, other);
 }
 
@@ -23,7 +26,7 @@ CompositeDef define_dot() {
       .errors =
           [](ErrorSamples& e) {
             e.fails({e.normal({2, 2}), e.normal({2})}, "expected two vectors");
-            e.fails({e.normal({2}), e.normal({3})}, "do not fit");
+            e.fails({e.normal({2}), e.normal({3})}, "dot: vectors of size [2] and [3]");
           },
   };
 }

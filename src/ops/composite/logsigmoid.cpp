@@ -1,10 +1,16 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/elementwise.h"
 
 namespace facula {
 
-Tensor logsigmoid(const Tensor& self) { return neg(softplus(neg(self))); }
+Tensor logsigmoid(const Tensor& self) {
+  check_operands({self}, "logsigmoid");
+  // Before the sign changes, which unsigned integers do not have.
+  const Tensor x = self.is_floating_point() ? self : self.to(get_default_dtype());
+  return neg(softplus(neg(x)));
+}
 
 namespace ops {
 

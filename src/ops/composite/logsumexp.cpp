@@ -1,10 +1,12 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor logsumexp(const Tensor& self, IntList dim, bool keepdim) {
+  check_reduces(self, dim, "logsumexp");
   const Tensor greatest = amax(self, dim, true).detach();
   const Tensor shift = where(isinf(greatest), 0, greatest);
   const Tensor total = log(sum(exp(self - shift), dim, keepdim));
@@ -28,7 +30,7 @@ CompositeDef define_logsumexp() {
           },
       .errors =
           [](ErrorSamples& e) {
-            e.fails({e.normal({2, 3}), Dims{2}}, "out of range");
+            e.fails({e.normal({2, 3}), Dims{2}}, "logsumexp: dimension 2 is out of range");
             e.fails({e.normal({2, 0}), Dims{1}}, "no elements to reduce");
           },
   };

@@ -1,10 +1,12 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 std::tuple<Tensor, Tensor> min(const Tensor& self, std::int64_t dim, bool keepdim) {
+  check_reduces(self, dim, "min");
   const Tensor places = argmin(self, dim, true);
   const Tensor values = self.dim() == 0 ? clone(self) : gather(self, dim, places);
   if (keepdim) return {values, places};
@@ -29,8 +31,8 @@ CompositeDef define_min() {
           },
       .errors =
           [](ErrorSamples& e) {
-            e.fails({e.normal({2, 3}), 2}, "out of range");
-            e.fails({e.normal({2, 0}), 1}, "no elements to choose from");
+            e.fails({e.normal({2, 3}), 2}, "min: dimension 2 is out of range");
+            e.fails({e.normal({2, 0}), 1}, "min: dimension 1 of size [2, 0] has no elements");
           },
   };
 }

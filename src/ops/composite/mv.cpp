@@ -8,6 +8,10 @@ Tensor mv(const Tensor& self, const Tensor& vec) {
   check<ShapeError>(self.dim() == 2 && vec.dim() == 1,
                     "mv: sizes are {} and {}, expected a matrix and a vector", self.sizes(),
                     vec.sizes());
+  check<ShapeError>(self.sizes()[1] == vec.sizes()[0],
+                    "mv: a matrix of size {} and a vector of size {} do not fit; the columns must "
+                    "be as many as the vector's entries",
+                    self.sizes(), vec.sizes());
   return matmul(self, vec);
 }
 
@@ -24,6 +28,7 @@ CompositeDef define_mv() {
       .errors =
           [](ErrorSamples& e) {
             e.fails({e.normal({2, 2}), e.normal({2, 2})}, "expected a matrix and a vector");
+            e.fails({e.normal({2, 3}), e.normal({2})}, "mv: a matrix of size [2, 3]");
           },
   };
 }

@@ -42,7 +42,7 @@ Tensor pad(const Tensor& self, IntList pad, std::string_view mode, double value)
     const int dim = self.dim() - 1 - static_cast<int>(i / 2);
     result = mirrored(result, dim, pad[i], pad[i + 1], mode == "reflect");
   }
-  return result;
+  return result.is_same(self) ? clone(self) : result;
 }
 
 namespace ops {

@@ -18,7 +18,9 @@ Tensor repeat_interleave(const Tensor& self, std::int64_t repeats,
   check<ShapeError>(!__builtin_mul_overflow(merged[place], repeats, &merged[place]),
                     "repeat_interleave: {} times size {} exceeds 2^63 elements", repeats,
                     self.sizes());
-  return reshape(expand(unsqueeze(source, place + 1), repeated), merged);
+  const Tensor result = reshape(expand(unsqueeze(source, place + 1), repeated), merged);
+  // A view where nothing is repeated, or a single entry.
+  return result.impl()->storage == self.impl()->storage ? clone(result) : result;
 }
 
 namespace ops {
@@ -34,6 +36,7 @@ CompositeDef define_repeat_interleave() {
             s.add({s.normal({2, 3}), 2, 1});
             s.add({s.normal({2, 3}), 3});
             s.add({s.normal({2, 3}), 2, 0});
+            s.add({s.normal({1, 3}), 4, 0});
           },
       .errors =
           [](ErrorSamples& e) {

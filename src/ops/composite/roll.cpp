@@ -1,5 +1,7 @@
 #include <facula/ops.h>
 
+#include "core/tensor_impl.h"
+#include "ops/schema/channels.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -14,13 +16,18 @@ Tensor roll(const Tensor& self, IntList shifts, IntList dims) {
                     "roll: shifts {} and dims {} must be equally long", shifts, dims);
   Tensor result = self;
   for (std::size_t i = 0; i < dims.size(); ++i) {
-    const std::int64_t size = result.size(dims[i]);
+    const int dim = wrap_dim(dims[i], self.dim(), "roll");
+    check<IndexError>(self.dim() > 0, "roll: a 0-d tensor has no dimension {}; leave out dims",
+                      dims[i]);
+    const std::int64_t size = self.sizes()[dim];
     const std::int64_t shift = size == 0 ? 0 : ((shifts[i] % size) + size) % size;
     if (shift == 0) continue;
-    result = cat({slice(result, dims[i], size - shift), slice(result, dims[i], 0, size - shift)},
-                 dims[i]);
+    result = cat({slice(result, dim, size - shift), slice(result, dim, 0, size - shift)}, dim);
   }
-  return result;
+  if (result.is_same(self)) return clone(self);
+  // The parts, which have gaps, do not tell the layout.
+  const bool lost = is_channels_last(self) && !is_channels_last(result);
+  return lost ? to_copy(result, std::nullopt, "channels_last") : result;
 }
 
 namespace ops {
@@ -41,7 +48,8 @@ CompositeDef define_roll() {
           [](ErrorSamples& e) {
             e.fails({e.normal({3}), Dims{1, 2}, Dims{0}}, "equally long");
             e.fails({e.normal({3}), Dims{1, 2}}, "name the dimensions");
-            e.fails({e.normal({3}), Dims{1}, Dims{1}}, "out of range");
+            e.fails({e.normal({3}), Dims{1}, Dims{1}}, "roll: dimension 1 is out of range");
+            e.fails({e.normal({}), Dims{1}, Dims{0}}, "leave out dims");
           },
   };
 }

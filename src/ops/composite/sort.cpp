@@ -1,10 +1,14 @@
 #include <facula/ops.h>
 
+#include "core/tensor_impl.h"
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 std::tuple<Tensor, Tensor> sort(const Tensor& self, std::int64_t dim, bool descending) {
+  check_operands({self}, "sort");
+  wrap_dim(dim, self.dim(), "sort");
   if (self.dim() == 0) return {clone(self), zeros({}, {kInt64, self.device()})};
   const Tensor order = argsort(self, dim, descending);
   return {gather(self, dim, order), order};
@@ -28,7 +32,8 @@ CompositeDef define_sort() {
           },
       .errors =
           [](ErrorSamples& e) {
-            e.fails({e.normal({3}), 1}, "out of range");
+            e.fails({e.normal({3}), 1}, "sort: dimension 1 is out of range");
+            e.fails({e.normal({}), 1}, "out of range");
           },
   };
 }

@@ -1,13 +1,17 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/reduction.h"
+#include "ops/schema/shape.h"
 #include "ops/schema/zero_gradient.h"
 
 namespace facula {
 
 Tensor std(const Tensor& self, IntList dim, std::int64_t correction, bool keepdim) {
+  check_operands({self}, "std");
   check<DTypeError>(self.is_floating_point(), "std: not for {}; convert it with to(kFloat32)",
                     name_of(self.dtype()));
+  normalize_dims(dim, self.dim(), "std");
   return flat_at_zero(var(self, dim, correction, keepdim), 0,
                       [](const Tensor& variance) { return sqrt(variance); });
 }
@@ -24,7 +28,11 @@ CompositeDef define_std() {
             s.add({s.normal({3, 4, 5}), Dims{1}});
             s.add({s.normal({3, 4, 5}), Dims{0, -1}, 0, true});
           },
-      .errors = reduction_errors,
+      .errors =
+          [](ErrorSamples& e) {
+            reduction_errors(e);
+            e.fails({e.normal({2, 3}), Dims{2}}, "std: dimension 2 is out of range");
+          },
   };
 }
 

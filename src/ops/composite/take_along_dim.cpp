@@ -1,12 +1,14 @@
 #include <facula/ops.h>
 
 #include "core/tensor_impl.h"
+#include "ops/schema/indexing.h"
 #include "ops/schema/op_def.h"
 #include "ops/schema/shape.h"
 
 namespace facula {
 
 Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<std::int64_t> dim) {
+  check_index(indices, "take_along_dim");
   if (!dim) return gather(flatten(self), 0, flatten(indices));
   check<ShapeError>(self.dim() == indices.dim(),
                     "take_along_dim: sizes {} and {} must have equally many dimensions",
@@ -41,6 +43,7 @@ CompositeDef define_take_along_dim() {
           [](ErrorSamples& e) {
             e.fails({e.normal({3, 4}), e.integers({3}, 0, 3), 0}, "equally many dimensions");
             e.fails({e.normal({3, 4}), e.integers({2, 2}, 0, 3), 1}, "broadcast");
+            e.fails({e.normal({3, 4}), e.normal({3, 2}), 1}, "take_along_dim: the index has dtype");
           },
   };
 }

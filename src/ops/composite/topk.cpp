@@ -1,12 +1,16 @@
 #include <facula/ops.h>
 
+#include "core/tensor_impl.h"
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 std::tuple<Tensor, Tensor> topk(const Tensor& self, std::int64_t k, std::int64_t dim,
                                 bool largest) {
-  check<ValueError>(k >= 0 && k <= (self.dim() == 0 ? 1 : self.size(dim)),
+  check_operands({self}, "topk");
+  const int place = wrap_dim(dim, self.dim(), "topk");
+  check<ValueError>(k >= 0 && k <= (self.dim() == 0 ? 1 : self.sizes()[place]),
                     "topk: k is {}, dimension {} of size {} has fewer entries", k, dim,
                     self.sizes());
   if (self.dim() == 0) return sort(self);
@@ -32,6 +36,8 @@ CompositeDef define_topk() {
       .errors =
           [](ErrorSamples& e) {
             e.fails({e.normal({3}), 4}, "has fewer entries");
+            e.fails({e.normal({3}), 1, 1}, "topk: dimension 1 is out of range");
+            e.fails({e.normal({}), 1, -2}, "out of range");
           },
   };
 }

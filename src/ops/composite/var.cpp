@@ -2,13 +2,17 @@
 
 #include <tuple>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/reduction.h"
+#include "ops/schema/shape.h"
 
 namespace facula {
 
 Tensor var(const Tensor& self, IntList dim, std::int64_t correction, bool keepdim) {
+  check_operands({self}, "var");
   check<DTypeError>(self.is_floating_point(), "var: not for {}; convert it with to(kFloat32)",
                     name_of(self.dtype()));
+  normalize_dims(dim, self.dim(), "var");
   return std::get<0>(var_mean(self, dim, correction, keepdim));
 }
 
@@ -27,7 +31,11 @@ CompositeDef define_var() {
             s.add({s.normal({3, 4, 5}), Dims{1}});
             s.add({s.normal({3, 4, 5}), Dims{0, -1}, 0, true});
           },
-      .errors = reduction_errors,
+      .errors =
+          [](ErrorSamples& e) {
+            reduction_errors(e);
+            e.fails({e.normal({2, 3}), Dims{2}}, "var: dimension 2 is out of range");
+          },
   };
 }
 

@@ -1,7 +1,10 @@
 #include "ops/attrs/avg_pool2d.h"
 
+#include <limits>
+
 #include <facula/ops.h>
 
+#include "ops/schema/channels.h"
 #include "ops/schema/pool.h"
 
 namespace facula::ops {
@@ -13,7 +16,7 @@ void infer(Infer& c) {
   const PoolShape shape = pool_shape(input, attrs.kernel_size, attrs.stride, attrs.padding, {1},
                                      attrs.ceil_mode, "avg_pool2d");
   c.out(input.dtype(), {input.sizes()[0], input.sizes()[1], shape.out_height, shape.out_width},
-        input.suggest_memory_format());
+        channel_format(input));
 }
 
 }  // namespace
@@ -29,7 +32,7 @@ OpDef define_avg_pool2d() {
           [](GradientContext& g) {
             const auto& attrs = g.attrs<avg_pool2d_attrs>();
             const Tensor& input = g.input(0);
-            const bool channels_last = input.suggest_memory_format() == kChannelsLast;
+            const bool channels_last = is_channels_last(input);
             g.set(0,
                   avg_pool2d_backward(g.grad(), {input.size(2), input.size(3)}, attrs.kernel_size,
                                       attrs.stride, attrs.padding, attrs.count_include_pad,
@@ -52,6 +55,9 @@ OpDef define_avg_pool2d() {
           [](ErrorSamples& e) {
             e.fails({e.normal({2, 3, 4}), Dims{2}}, "expected [N, C, H, W]");
             e.fails({e.normal({2, 3, 4, 4}), Dims{5}}, "too small");
+            e.fails({e.normal({2, 3, 4, 4}), Dims{2},
+                     Dims{std::numeric_limits<std::int64_t>::max()}, Dims{0}, true},
+                    "less than 2^31");
             e.fails({e.normal({2, 3, 0, 4}), Dims{2}, Dims{1}, Dims{1}}, "in the padding");
           },
   };

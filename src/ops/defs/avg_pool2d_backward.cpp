@@ -7,8 +7,8 @@
 namespace facula::ops {
 namespace {
 
-/// The windows of an input of `sizes` must be as many as grad has, with ceil_mode, which takes smaller
-/// inputs, or without.
+/// The windows of an input of `sizes` must be as many as grad has, with ceil_mode, which takes
+/// smaller inputs, or without.
 void check_windows(IntList sizes, const avg_pool2d_backward_attrs& attrs, IntList grad) {
   for (const bool ceil_mode : {true, false}) {
     const PoolShape shape = pool_shape(sizes, attrs.kernel_size, attrs.stride, attrs.padding, {1},
@@ -56,16 +56,14 @@ OpDef define_avg_pool2d_backward() {
       .gradient =
           [](GradientContext& g) {
             // Its transpose is the pooling itself; ceil_mode only matters for the output's size,
-            // which is given here by the windows that grad covers.
+            // which is given here by the windows that grad covers. Small inputs need it.
             const auto& attrs = g.attrs<avg_pool2d_backward_attrs>();
             const IntList wanted = g.input(0).sizes();
-            Tensor pooled = avg_pool2d(g.grad(), attrs.kernel_size, attrs.stride, attrs.padding,
-                                       false, attrs.count_include_pad);
-            if (!(pooled.sizes() == wanted)) {
-              pooled = avg_pool2d(g.grad(), attrs.kernel_size, attrs.stride, attrs.padding, true,
-                                  attrs.count_include_pad);
-            }
-            g.set(0, pooled);
+            const PoolShape most = pool_shape(g.grad().sizes(), attrs.kernel_size, attrs.stride,
+                                              attrs.padding, {1}, true, "avg_pool2d_backward");
+            const bool ceil_mode = most.out_height == wanted[2] && most.out_width == wanted[3];
+            g.set(0, avg_pool2d(g.grad(), attrs.kernel_size, attrs.stride, attrs.padding, ceil_mode,
+                                attrs.count_include_pad));
           },
       .saves = {shape_of(0)},
       .autocast = Autocast::promote,

@@ -3,6 +3,7 @@
 #include <facula/ops.h>
 
 #include "core/tensor_impl.h"
+#include "ops/schema/channels.h"
 #include "ops/schema/op_def.h"
 
 namespace facula::ops {
@@ -38,7 +39,7 @@ void infer(Infer& c) {
     }
     check<ShapeError>(!__builtin_add_overflow(sizes[dim], tensor->sizes()[dim], &sizes[dim]),
                       "cat: dimension {} of the result exceeds 2^63", dim);
-    channels_last &= tensor->suggest_memory_format() == kChannelsLast;
+    channels_last &= is_channels_last(*tensor);
   }
   c.out(dtype, sizes, channels_last ? kChannelsLast : kContiguous);
 }

@@ -1,7 +1,11 @@
 #include "ops/attrs/constant_pad.h"
 
+#include <cmath>
+
 #include <facula/ops.h>
 
+#include "core/number_range.h"
+#include "ops/schema/channels.h"
 #include "ops/schema/op_def.h"
 
 namespace facula::ops {
@@ -29,7 +33,8 @@ OpDef define_constant_pad() {
               check<ShapeError>(fits, "pad: widths {} leave no valid size of {}", a.pad,
                                 c.in(0).sizes());
             }
-            c.out(c.in(0).dtype(), sizes, c.in(0).suggest_memory_format());
+            check_fits(a.value, c.in(0).dtype(), "pad");
+            c.out(c.in(0).dtype(), sizes, channel_format(c.in(0)));
           },
       .gradient =
           [](GradientContext& g) {
@@ -55,6 +60,9 @@ OpDef define_constant_pad() {
             e.fails({e.normal({2, 3}), Dims{1}}, "two widths per dimension");
             e.fails({e.normal({3}), Dims{1, 1, 1, 1}}, "two widths per dimension");
             e.fails({e.normal({3}), Dims{-2, -2}}, "no valid size");
+            e.fails({e.integers({3}, 0, 5).to(kUInt8), Dims{1, 1}, 300}, "300 does not fit uint8");
+            e.fails({e.integers({3}, 0, 5).to(kInt32), Dims{1, 1}, 1e20}, "does not fit int32");
+            e.fails({e.integers({3}, 0, 5), Dims{1, 1}, std::nan("")}, "does not fit int64");
           },
   };
 }

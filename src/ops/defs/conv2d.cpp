@@ -1,5 +1,7 @@
 #include "ops/attrs/conv2d.h"
 
+#include <limits>
+
 #include <facula/ops.h>
 
 #include "ops/schema/convolution.h"
@@ -68,6 +70,13 @@ OpDef define_conv2d() {
                     "bias has size");
             e.fails({e.normal({1, 3, 5, 5}), e.normal({4, 3, 3, 3}), NoneType{}, Dims{0}},
                     "must be positive");
+            constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
+            e.fails({e.normal({1, 3, 5, 5}), e.normal({4, 3, 3, 3}), NoneType{}, Dims{1}, Dims{0},
+                     Dims{kHuge}},
+                    "conv2d: stride [1, 1], padding [0, 0] and dilation");
+            e.fails({e.normal({1, 3, 5, 5}), e.normal({4, 3, 3, 3}), NoneType{}, Dims{1},
+                     Dims{kHuge / 2 + 1}},
+                    "less than 2^31");
             e.fails({e.integers({1, 3, 5, 5}, 0, 9), e.normal({4, 3, 3, 3})}, "convert with to()");
           },
   };

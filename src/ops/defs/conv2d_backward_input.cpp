@@ -1,5 +1,7 @@
 #include "ops/attrs/conv2d_backward_input.h"
 
+#include <limits>
+
 #include <facula/ops.h>
 
 #include "ops/schema/convolution.h"
@@ -61,6 +63,9 @@ OpDef define_conv2d_backward_input() {
           [](ErrorSamples& e) {
             e.fails({e.normal({2, 4, 4, 4}), e.normal({4, 3, 3, 3}), Dims{2, 3, 5, 5}},
                     "gives [2, 4, 3, 3]");
+            e.fails({e.normal({2, 4, 4, 4}), e.normal({4, 3, 3, 3}),
+                     Dims{2, 3, std::numeric_limits<std::int64_t>::max(), 6}, Dims{1}, Dims{1}},
+                    "conv2d_backward_input: a kernel of 3 with dilation 1 or the input");
           },
   };
 }

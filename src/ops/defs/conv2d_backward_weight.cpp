@@ -1,5 +1,7 @@
 #include "ops/attrs/conv2d_backward_weight.h"
 
+#include <limits>
+
 #include <facula/ops.h>
 
 #include "ops/schema/convolution.h"
@@ -66,6 +68,9 @@ OpDef define_conv2d_backward_weight() {
           [](ErrorSamples& e) {
             e.fails({e.normal({2, 4, 4, 4}), e.normal({2, 3, 5, 5}), Dims{3}},
                     "gives [2, 4, 3, 3]");
+            e.fails({e.normal({2, 4, 4, 4}), e.normal({2, 3, 5, 5}),
+                     Dims{std::numeric_limits<std::int64_t>::max(), 3}, Dims{1}, Dims{0}, Dims{2}},
+                    "conv2d_backward_weight: a kernel of 9223372036854775807");
           },
   };
 }

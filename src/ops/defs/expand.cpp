@@ -1,5 +1,6 @@
 #include "ops/attrs/expand.h"
 
+#include "core/tensor_impl.h"
 #include "ops/schema/shape.h"
 #include "ops/schema/view.h"
 
@@ -25,6 +26,7 @@ OpDef define_expand() {
                                 "size 1 can be repeated",
                                 c.attrs<expand_attrs>().size, self.sizes());
             }
+            checked_numel(sizes, "expand");
             c.view(sizes, broadcast_strides(self.sizes(), self.strides(), sizes),
                    self.storage_offset());
           },
@@ -39,6 +41,8 @@ OpDef define_expand() {
           [](ErrorSamples& e) {
             e.fails({e.normal({3}), Dims{4}}, "does not fit");
             e.fails({e.normal({3, 4}), Dims{4}}, "fewer dimensions");
+            e.fails({e.normal({1, 1}), Dims{std::int64_t{1} << 40, std::int64_t{1} << 40}},
+                    "expand: ");
           },
   });
 }

@@ -3,6 +3,7 @@
 #include <facula/ops.h>
 
 #include "core/tensor_impl.h"
+#include "ops/schema/channels.h"
 #include "ops/schema/op_def.h"
 
 namespace facula::ops {
@@ -21,7 +22,7 @@ OpDef define_flip() {
               check<ValueError>(!(seen & bit), "flip: {} names a dimension twice", dims);
               seen |= bit;
             }
-            c.out(self.dtype(), self.sizes(), self.suggest_memory_format());
+            c.out(self.dtype(), self.sizes(), channel_format(self));
           },
       .gradient = [](GradientContext& g) { g.set(0, flip(g.grad(), g.attrs<flip_attrs>().dims)); },
       .saves = kSavesNothing,

@@ -2,6 +2,7 @@
 
 #include <facula/ops.h>
 
+#include "ops/schema/channels.h"
 #include "ops/schema/op_def.h"
 
 namespace facula::ops {
@@ -27,7 +28,7 @@ OpDef define_max_pool2d_backward() {
                               "max_pool2d_backward: indices of dtype {}, expected int32",
                               name_of(c.in(1).dtype()));
             c.out(grad.dtype(), {grad.sizes()[0], grad.sizes()[1], size[0], size[1]},
-                  c.in(1).suggest_memory_format());
+                  channel_format(c.in(1)));
           },
       .gradient =
           [](GradientContext& g) {

@@ -1,7 +1,10 @@
 #include "ops/attrs/max_pool2d_with_indices.h"
 
+#include <limits>
+
 #include <facula/ops.h>
 
+#include "ops/schema/channels.h"
 #include "ops/schema/pool.h"
 
 namespace facula::ops {
@@ -15,7 +18,7 @@ void infer(Infer& c) {
   const PoolShape shape = pool_shape(input, attrs.kernel_size, attrs.stride, attrs.padding,
                                      attrs.dilation, attrs.ceil_mode, "max_pool2d");
   const Dims sizes{input.sizes()[0], input.sizes()[1], shape.out_height, shape.out_width};
-  const MemoryFormat format = input.suggest_memory_format();
+  const MemoryFormat format = channel_format(input);
   c.out(input.dtype(), sizes, format);
   c.out(kInt32, sizes, format);
 }
@@ -55,6 +58,9 @@ OpDef define_max_pool2d_with_indices() {
             e.fails({e.normal({2, 3, 4}), Dims{2}}, "expected [N, C, H, W]");
             e.fails({e.normal({2, 3, 4, 4}), Dims{5}}, "too small");
             e.fails({e.normal({2, 3, 4, 4}), Dims{2}, Dims{0}}, "must be positive");
+            e.fails({e.normal({2, 3, 4, 4}), Dims{3}, Dims{1}, Dims{0},
+                     Dims{std::numeric_limits<std::int64_t>::max()}},
+                    "less than 2^31");
             e.fails({e.normal({2, 3, 4, 4}), Dims{2}, Dims{2}, Dims{2}}, "at most half");
             e.fails({e.normal({1, 4, 2, 6}), Dims{2}, Dims{1}, Dims{1}, Dims{3}}, "in the padding");
           },

@@ -3,25 +3,41 @@
 
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula::ops {
 
-/// other * alpha. Throws DTypeError on behalf of `op` for a fractional alpha between integers.
+/// The dtype of self + other: 0-d tensors only matter if they belong to a higher category.
+inline DType sum_dtype(const Tensor& self, const Tensor& other) {
+  const DType both = promote_types(self.dtype(), other.dtype());
+  if ((self.dim() == 0) == (other.dim() == 0)) return both;
+  const DType leading = self.dim() == 0 ? other.dtype() : self.dtype();
+  const bool same_category = is_floating_point(leading) == is_floating_point(both) &&
+                             (leading == kBool) == (both == kBool);
+  return same_category ? leading : both;
+}
+
+/// other * alpha, in the dtype of the sum, which may hold more than that of other. Throws
+/// DTypeError on behalf of `op` for a fractional alpha between integers.
 inline Tensor scaled_operand(const Tensor& self, const Tensor& other, Scalar alpha,
                              const char* op) {
+  check_operands({self, other}, op);
   const bool floating = self.is_floating_point() || other.is_floating_point();
   check<DTypeError>(floating || !alpha.is_floating(),
                     "{}: alpha is {}, but {} and {} tensors take an integer; convert one of them "
                     "with to(kFloat32)",
                     op, alpha, name_of(self.dtype()), name_of(other.dtype()));
-  return other * alpha;
+  const DType dtype = sum_dtype(self, other);
+  return (other.to(dtype) * alpha).to(dtype);  // a mask times a number is none by itself
 }
 
 inline void alpha_samples(Samples& s) {
   s.add({s.normal({3, 4}), s.normal({3, 4}), 0.5});
   s.add({s.normal({3, 4}), s.normal({4}), -2});
   s.add({s.integers({5}, -9, 9), s.integers({5}, -9, 9), 3});
+  s.add({s.integers({5}, -9, 9), s.integers({5}, 60, 90).to(kUInt8), -4});
+  s.add({s.normal({5}), s.integers({}, 60, 90).to(kUInt8), 5});
 }
 
 inline void alpha_errors(ErrorSamples& e) {

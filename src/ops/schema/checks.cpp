@@ -1,6 +1,7 @@
 #include "ops/schema/checks.h"
 
 #include "base/check.h"
+#include "ops/schema/shape.h"
 
 namespace facula {
 
@@ -18,6 +19,14 @@ void check_reduces_all(const Tensor& self, const char* op) {
   check<ShapeError>(self.numel() > 0,
                     "{}: a tensor of size {} has no elements to reduce; leave out empty ones", op,
                     self.sizes());
+}
+
+void check_reduces(const Tensor& self, IntList dims, const char* op) {
+  check_operands({self}, op);
+  for (std::int64_t d : normalize_dims(dims, self.dim(), op)) {
+    check<ShapeError>(self.sizes()[d] > 0, "{}: dimension {} of size {} has no elements to reduce",
+                      op, d, self.sizes());
+  }
 }
 
 }  // namespace facula

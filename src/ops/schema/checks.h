@@ -10,4 +10,7 @@ void check_operands(std::initializer_list<Tensor> tensors, const char* op);
 /// Checks a tensor of which all elements are reduced: the same, and that there is one.
 void check_reduces_all(const Tensor& self, const char* op);
 
+/// Checks a tensor of which these dimensions (none given: all) are reduced: the same.
+void check_reduces(const Tensor& self, IntList dims, const char* op);
+
 }  // namespace facula

@@ -1,19 +1,31 @@
 #include "ops/schema/convolution.h"
 
+#include <algorithm>
+#include <limits>
+
 #include "base/check.h"
 #include "ops/schema/channels.h"
 
 namespace facula {
 namespace {
 
+/// The largest stride, padding and dilation: arithmetic on positions must not overflow.
+constexpr std::int64_t kLargestStep = std::numeric_limits<std::int32_t>::max();
+
 std::int64_t output_extent(const char* op, IntList input, std::int64_t size, std::int64_t kernel,
                            std::int64_t stride, std::int64_t padding, std::int64_t dilation) {
-  const std::int64_t span = dilation * (kernel - 1) + 1;
-  check<ShapeError>(size + 2 * padding >= span,
+  std::int64_t span, padded;
+  check<ShapeError>(!__builtin_mul_overflow(dilation, kernel - 1, &span) &&
+                        !__builtin_add_overflow(span, 1, &span) &&
+                        !__builtin_add_overflow(size, 2 * padding, &padded),
+                    "{}: a kernel of {} with dilation {} or the input of size {} with padding {} "
+                    "exceeds 2^63 positions; use smaller ones",
+                    op, kernel, dilation, input, padding);
+  check<ShapeError>(padded >= span,
                     "{}: the kernel spans {} positions, but the input of size {} has only {} with "
                     "padding {}; use a smaller kernel or more padding",
-                    op, span, input, size + 2 * padding, padding);
-  return (size + 2 * padding - span) / stride + 1;
+                    op, span, input, padded, padding);
+  return (padded - span) / stride + 1;
 }
 
 }  // namespace
@@ -35,6 +47,10 @@ ConvShape conv_shape(const char* op, IntList input, IntList weight, const ConvWi
                       window.padding);
     check<ValueError>(window.dilation[d] > 0, "{}: dilation is {}, must be positive", op,
                       window.dilation);
+    check<ValueError>(
+        std::max({window.stride[d], window.padding[d], window.dilation[d]}) <= kLargestStep,
+        "{}: stride {}, padding {} and dilation {} must be less than 2^31", op, window.stride,
+        window.padding, window.dilation);
     check<ShapeError>(weight[static_cast<std::size_t>(d) + 2] > 0,
                       "{}: weight has size {}, a kernel without elements", op, weight);
   }

@@ -1,6 +1,15 @@
 #include "ops/schema/pool.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace facula {
+namespace {
+
+/// The largest kernel, stride and dilation: kernels count them in 32 bits.
+constexpr std::int64_t kLargestStep = std::numeric_limits<std::int32_t>::max();
+
+}  // namespace
 
 std::int64_t PoolAxis::windows(std::int64_t size, bool ceil_mode) const {
   const std::int64_t reach =
@@ -35,6 +44,9 @@ PoolShape pool_shape(IntList sizes, const Dims& kernel, const Dims& stride, cons
     axis = {spatial(kernel, d), spatial(steps, d), spatial(padding, d), spatial(dilation, d)};
     check<ValueError>(axis.kernel > 0 && axis.stride > 0 && axis.dilation > 0,
                       "{}: kernel {}, stride {} and dilation {} must be positive", op, kernel,
+                      steps, dilation);
+    check<ValueError>(std::max({axis.kernel, axis.stride, axis.dilation}) <= kLargestStep,
+                      "{}: kernel {}, stride {} and dilation {} must be less than 2^31", op, kernel,
                       steps, dilation);
     check<ValueError>(axis.padding >= 0 && axis.padding <= axis.kernel / 2,
                       "{}: padding {} must be at most half of kernel {}", op, padding, kernel);
