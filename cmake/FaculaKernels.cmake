@@ -70,11 +70,13 @@ endforeach()
 file(CONFIGURE OUTPUT ${facula_kernel_dir}/kernel_list.inc
   CONTENT "${facula_list_head}${facula_kernel_list}${facula_list_tail}")
 
-# Size again. Winograd's transforms are the largest kernels of all; conversions wait for memory, and
-# -O3 doubles them.
+# Size again. Winograd's transforms and depthwise convolutions are the largest kernels of all;
+# conversions wait for memory, and -O3 doubles them.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT FACULA_SANITIZE)
-  set_source_files_properties(${PROJECT_SOURCE_DIR}/backends/cpu/kernels/winograd.cpp PROPERTIES
-    COMPILE_OPTIONS "$<$<STREQUAL:$<TARGET_PROPERTY:NAME>,facula_kernels_baseline>:-Os>")
+  foreach(stem winograd depthwise)
+    set_source_files_properties(${PROJECT_SOURCE_DIR}/backends/cpu/kernels/${stem}.cpp PROPERTIES
+      COMPILE_OPTIONS "$<$<STREQUAL:$<TARGET_PROPERTY:NAME>,facula_kernels_baseline>:-Os>")
+  endforeach()
   set_source_files_properties(${PROJECT_SOURCE_DIR}/backends/cpu/kernels/convert.cpp PROPERTIES
     COMPILE_OPTIONS "-O2;-ftree-vectorize;-fvect-cost-model=dynamic")
 endif()

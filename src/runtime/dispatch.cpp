@@ -239,8 +239,7 @@ void check_in_place(const Tensor& written, const char* op_name, const char* suff
   if (!(tl_mode & kNoGrad)) {
     check<AutogradError>(!impl.has(TensorImpl::kIsLeafVariable) || !impl.requires_grad(),
                          "{}{}: a leaf tensor that requires grad is changed in place; wrap the "
-                         "change in NoGradGuard "
-                         "or use the out-of-place operation",
+                         "change in NoGradGuard or use the out-of-place operation",
                          op_name, suffix);
     check<AutogradError>(
         !impl.has(TensorImpl::kUnrecordedView),

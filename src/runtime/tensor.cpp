@@ -7,6 +7,7 @@
 #include "core/number_range.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/alpha.h"
+#include "ops/schema/shape.h"
 #include "runtime/deferred.h"
 #include "runtime/dispatch.h"
 #include "runtime/mode.h"
@@ -184,6 +185,10 @@ namespace {
 const Tensor& write(const Tensor& self, const Tensor& source, const char* name) {
   check<ValueError>(self.defined() && source.defined(), "{}: an operand is an undefined tensor",
                     name);
+  const bool fits = source.dim() == 0 || source.sizes() == self.sizes() ||
+                    broadcast_sizes(self.sizes(), source.sizes(), name) == self.sizes();
+  check<ShapeError>(fits, "{}: elements of size {} cannot be broadcast to the written tensor's {}",
+                    name, source.sizes(), self.sizes());
   const bool recording =
       !(runtime::tl_mode & runtime::kNoGrad) && (self.requires_grad() || source.requires_grad());
   runtime::check_in_place(self, name);

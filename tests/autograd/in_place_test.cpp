@@ -249,6 +249,9 @@ TEST(InPlaceVariants, RefuseLeavesAndViewsBeforeAnythingIsWritten) {
 }
 
 TEST(InPlaceVariants, NameThemselves) {
+  EXPECT_ERROR(ShapeError, "masked_fill_: elements of size [2, 3] cannot be broadcast",
+               zeros({3}).masked_fill_(ones({2, 3}, kBool), 1));
+  EXPECT_ERROR(ShapeError, "copy_: ", zeros({3}).copy_(ones({2})));
   EXPECT_ERROR(ValueError, "add_", Tensor().add_(ones({2}), 2));
   EXPECT_ERROR(ValueError, "gelu_", Tensor().gelu_());
   expect_values(empty({1, 0}).expand({3, 0}).zero_(), {});  // nothing is shared
