@@ -32,8 +32,8 @@ enum class Alternatives : std::uint8_t {
 
 /// Whether convolutions and matrix products choose among their implementations by measuring them
 /// when a problem (sizes, strides, attributes, threads) first comes, which takes four runs of each
-/// or up to 0.2 s, whichever is more, instead of by a fixed order. Worth it where the same sizes come again and again. Off by
-/// default. Those that give the same bits are so far the block sizes of Winograd's algorithm.
+/// or up to 0.2 s, whichever is more, instead of by a fixed order. Worth it where the same sizes
+/// come again and again. Off by default. Those that give the same bits are so far the block sizes of Winograd's algorithm.
 FACULA_API bool benchmark();
 /// Turns that on or off for all threads; what was measured is remembered until the program ends.
 /// With Alternatives::any_rounding, results may differ in rounding from run to run, because the

@@ -1,6 +1,7 @@
 // Elementwise calls: the fast path, type promotion, reuse of dead operands, in-place variants.
 #include "base/check.h"
 #include "core/number_range.h"
+#include "core/promotion.h"
 #include "core/tensor_impl.h"
 #include "runtime/deferred.h"
 #include "runtime/dispatch.h"
@@ -83,33 +84,6 @@ void record(OpId id, std::initializer_list<const Tensor*> inputs, const void* at
 }
 
 // --- General path --------------------------------------------------------------------------------
-
-/// Bool < integers < floating point. Results do not descend into a lower category by themselves.
-int category(DType dtype) { return facula::is_floating_point(dtype) ? 2 : dtype == kBool ? 0 : 1; }
-
-/// The dtype of a result computed from `inputs`: tensors with dimensions decide, 0-d tensors and
-/// numbers only matter if they belong to a higher category.
-DType promoted_dtype(std::span<const Tensor* const> inputs) {
-  std::optional<DType> by_priority[3];
-  for (const Tensor* input : inputs) {
-    const TensorImpl& impl = *input->impl();
-    const int priority = impl.has(TensorImpl::kWrappedNumber) ? 2 : impl.dim == 0 ? 1 : 0;
-    std::optional<DType>& entry = by_priority[priority];
-    entry = entry ? promote_types(*entry, impl.dtype) : impl.dtype;
-  }
-  std::optional<DType> result;
-  for (int priority = 0; priority < 3; ++priority) {
-    if (!by_priority[priority]) continue;
-    DType dtype = *by_priority[priority];
-    if (priority == 2 && dtype == kFloat64) dtype = get_default_dtype();
-    if (!result) {
-      result = dtype;
-    } else if (category(dtype) > category(*result)) {
-      result = promote_types(dtype, *result);
-    }
-  }
-  return *result;
-}
 
 /// Converts the inputs to the dtype the op computes in. Conversions are recorded, so gradients
 /// return in each input's own dtype.

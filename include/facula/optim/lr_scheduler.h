@@ -8,8 +8,8 @@
 // when its first schedule was made and from the number of steps. Where a rate is another than the
 // formula's, because a second schedule, ReduceLROnPlateau or set_lr() changed it, step() scales it
 // as the formula goes on, so that all of them act together, as PyTorch's chainable schedules do
-// (here LambdaLR and OneCycleLR as well; where a formula's rate is below the least, not negative). A resumed run has the rates of an uninterrupted one, bit
-// for bit. The optimizer must outlive its schedules.
+// (here LambdaLR and OneCycleLR as well; where a formula's rate is below the least, not negative).
+// A resumed run has the rates of an uninterrupted one, bit for bit. The optimizer must outlive its schedules.
 #pragma once
 
 #include <cstdint>

@@ -3,20 +3,11 @@
 
 #include <facula/ops.h>
 
+#include "core/promotion.h"
 #include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula::ops {
-
-/// The dtype of self + other: 0-d tensors only matter if they belong to a higher category.
-inline DType sum_dtype(const Tensor& self, const Tensor& other) {
-  const DType both = promote_types(self.dtype(), other.dtype());
-  if ((self.dim() == 0) == (other.dim() == 0)) return both;
-  const DType leading = self.dim() == 0 ? other.dtype() : self.dtype();
-  const bool same_category = is_floating_point(leading) == is_floating_point(both) &&
-                             (leading == kBool) == (both == kBool);
-  return same_category ? leading : both;
-}
 
 /// other * alpha, in the dtype of the sum, which may hold more than that of other. Throws
 /// DTypeError on behalf of `op` for a fractional alpha between integers.
@@ -28,7 +19,8 @@ inline Tensor scaled_operand(const Tensor& self, const Tensor& other, Scalar alp
                     "{}: alpha is {}, but {} and {} tensors take an integer; convert one of them "
                     "with to(kFloat32)",
                     op, alpha, name_of(self.dtype()), name_of(other.dtype()));
-  const DType dtype = sum_dtype(self, other);
+  const Tensor* operands[] = {&self, &other};
+  const DType dtype = promoted_dtype(operands);
   return (other.to(dtype) * alpha).to(dtype);  // a mask times a number is none by itself
 }
 
