@@ -78,6 +78,23 @@ TEST(BatchNorm, LargeResultsAreLikeSmallOnes) {
   }
 }
 
+// What memory held before must not reach the gradients: 0 times infinity is NaN.
+TEST(BatchNorm, EmptyBatchesHaveDefinedStatistics) {
+  const std::vector<double> zero(3, 0);
+  for (const Dims& sizes : {Dims{0, 3, 2, 2}, Dims{2, 3, 0, 2}}) {
+    const Tensor x = zeros(sizes);
+    static_cast<void>(full({3}, HUGE_VAL));  // what new memory holds
+    const auto [y, means, inverses, variances] = batch_norm_train(x, {}, {}, 0.25);
+    EXPECT_EQ(means.to_vector<double>(), zero);
+    EXPECT_EQ(inverses.to_vector<double>(), std::vector<double>(3, 2));
+    EXPECT_EQ(variances.to_vector<double>(), zero);
+    const auto [dx, dweight, dbias] = batch_norm_backward(x, x, {}, means, inverses);
+    EXPECT_EQ(dweight.to_vector<double>(), zero);
+    expect_like_reference([&] { return forward_and_backward(x, x, ones({3}), ones({3})); }, 1e-6,
+                          fmt::format("{}", sizes));
+  }
+}
+
 // Adding up a plane of a million equal numbers in float32 loses three digits of the sum, and with
 // the mean all of a small variance.
 TEST(BatchNorm, LargePlanesLoseNoDigits) {

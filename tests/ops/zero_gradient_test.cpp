@@ -1,4 +1,4 @@
-// Gradients at 0, where the formulas of some ops are infinite: they are 0, as PyTorch's.
+// Gradients at 0, where the formulas of some ops are infinite, or at NaN: they are 0, as PyTorch's.
 #include <facula/ops.h>
 
 #include <gtest/gtest.h>
@@ -72,6 +72,11 @@ TEST(ZeroGradient, ChangesNoValue) {
     EXPECT_EQ(norm(leaf, p, {1}).to_vector<double>(), norm(plain, p, {1}).to_vector<double>()) << p;
   }
   EXPECT_EQ(std(leaf, {1}).to_vector<double>(), std(plain, {1}).to_vector<double>());
+}
+
+TEST(ZeroGradient, OfClampAtNaN) {
+  const auto clamped = [](const Tensor& x) { return clamp(x, tensor(-1), tensor(2)); };
+  expect_near(gradient_of(clamped, {NAN, 1}), {0, 1});
 }
 
 }  // namespace

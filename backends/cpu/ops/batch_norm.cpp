@@ -224,10 +224,16 @@ struct Residual {
 
 /// Mean, 1/sqrt(variance + eps) and, unless undefined, biased variance of every channel of x, which
 /// is dense. The variance cannot be had from 1/sqrt(variance + eps), where eps drowns small ones.
+/// Channels of nothing have mean and variance 0, which keep their gradients 0.
 template <class T>
 void compute_stats(const Tensor& x, double eps, const Tensor& means, const Tensor& inverses,
                    const Tensor& variances) {
-  if (x.numel() == 0) return;
+  if (x.numel() == 0) {
+    means.zero_();
+    inverses.fill_(1 / std::sqrt(eps));
+    if (variances.defined()) variances.zero_();
+    return;
+  }
   const Layout layout(x);
   const Tensor wide = new_tensor({2, layout.channels}, kFloat64, kCPU);
   double* mean = data<double>(wide);
@@ -244,9 +250,9 @@ void compute_stats(const Tensor& x, double eps, const Tensor& means, const Tenso
 template <class T>
 void train(const KernelArgs& args, double eps, bool relu, std::optional<double> cap = {}) {
   const Tensor x = dense(args.in(0), channel_format(args.in(0)));
-  if (x.numel() == 0) return;
   const Tensor variances = args.output_count > 3 ? args.out(3) : Tensor();
   compute_stats<T>(x, eps, args.out(1), args.out(2), variances);
+  if (x.numel() == 0) return;
   const Normalization<T> normalization(args.out(1), args.out(2), per_channel(args, 1),
                                        per_channel(args, 2));
   const Residual<T> residual(args, 3, x);

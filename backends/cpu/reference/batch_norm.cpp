@@ -77,7 +77,7 @@ struct Stats {
       : mean(zeros({x.channels}, kFloat64)),
         inverse(zeros({x.channels}, kFloat64)),
         variance(zeros({x.channels}, kFloat64)) {
-    const auto n = static_cast<double>(x.count);
+    const auto n = static_cast<double>(std::max<std::int64_t>(x.count, 1));
     for (std::int64_t c = 0; c < x.channels; ++c) {
       double sum = 0, squares = 0;
       for (std::int64_t i = 0; i < x.count; ++i) sum += x.at(c, i);

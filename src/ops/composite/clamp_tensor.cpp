@@ -5,9 +5,9 @@
 namespace facula {
 namespace {
 
-/// Where `inside`, or self is NaN, self, whose gradient is then whole, else the bound.
+/// self where `inside`, NaN without a gradient where that is NaN, else the bound.
 Tensor bounded(const Tensor& self, const Tensor& inside, const Tensor& bound) {
-  return where(logical_or(inside, isnan(self)), self, bound);
+  return where(inside, self, where(isnan(self), self.detach(), bound));
 }
 
 }  // namespace

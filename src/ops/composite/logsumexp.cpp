@@ -7,9 +7,11 @@ namespace facula {
 
 Tensor logsumexp(const Tensor& self, IntList dim, bool keepdim) {
   check_reduces(self, dim, "logsumexp");
-  const Tensor greatest = amax(self, dim, true).detach();
+  // Before numbers are subtracted, which wraps in small integers.
+  const Tensor x = self.is_floating_point() ? self : self.to(get_default_dtype());
+  const Tensor greatest = amax(x, dim, true).detach();
   const Tensor shift = where(isinf(greatest), 0, greatest);
-  const Tensor total = log(sum(exp(self - shift), dim, keepdim));
+  const Tensor total = log(sum(exp(x - shift), dim, keepdim));
   return total + reshape(shift, total.sizes());
 }
 
@@ -27,6 +29,8 @@ CompositeDef define_logsumexp() {
             s.add({s.normal({3, 4, 5}), Dims{1}});
             s.add({s.normal({3, 4, 5}), Dims{0, -1}, true});
             s.add({tensor({-200, 50, 100, 90}, {2, 2}, kFloat32), Dims{0}});
+            s.add({tensor({3, 97, 2, 200}, {2, 2}, kUInt8), Dims{1}});
+            s.add({tensor({-2000000000, 2000000000}, {2}, kInt32), Dims{0}});
           },
       .errors =
           [](ErrorSamples& e) {
