@@ -2,8 +2,8 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cerrno>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -124,16 +124,13 @@ void add_workers(CLI::App& command, int& workers) {
 
 /// "off", "<n>steps", or a time: "<n>", "<n>s", "<n>m", "<n>h". False for anything else.
 bool read_interval(const std::string& given, TrainOptions& options) {
-  std::size_t digits = 0;
   double value = 0;
   options.checkpoints = given != "off";
   if (!options.checkpoints) return true;
-  try {
-    value = std::stod(given, &digits);
-  } catch (const std::logic_error&) {
-    return false;
-  }
-  const std::string unit = given.substr(digits);
+  // Not stod, which takes spaces and hexadecimal numbers, too.
+  const auto [end, problem] = std::from_chars(given.data(), given.data() + given.size(), value);
+  if (problem != std::errc()) return false;
+  const std::string unit(end, given.data() + given.size());
   const bool steps = unit == "steps";
   const double seconds = unit.empty() || unit == "s" ? 1
                          : unit == "m"               ? 60
@@ -433,6 +430,12 @@ int report(const std::string& message, int status) {
   return status;
 }
 
+/// `status`, unless the output is not complete. A full disk shows when the last of it goes there.
+int written(int status) {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
+  return report(std::string("cannot write the output: ") + std::strerror(errno), 1);
+}
+
 int run_program(int argc, char** argv) {
   CLI::App app("Facula: training neural networks in C++", "facula");
   app.set_version_flag("--version", kVersion);
@@ -460,7 +463,7 @@ int run_program(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& request) {
-    return app.exit(request);  // --help, --version
+    return written(app.exit(request));  // --help, --version
   } catch (const CLI::ParseError& error) {
     // What is missing may be there, misspelt.
     const CLI::App& command = given_command(app);
@@ -471,12 +474,7 @@ int run_program(int argc, char** argv) {
     return report("no command given; choose one of " + joined(command_names(given_command(app))),
                   2);
   }
-  const int status = run();
-  // A full disk shows when the last of the output goes there.
-  if (std::fflush(stdout) != 0 || std::ferror(stdout)) {
-    return report(std::string("cannot write the output: ") + std::strerror(errno), 1);
-  }
-  return status;
+  return written(run());
 }
 
 }  // namespace

@@ -15,7 +15,8 @@
 
 namespace facula::train {
 
-/// Averages over samples. The accuracy is a share in [0, 1].
+/// Averages over samples. The accuracy is the share, in [0, 1], of labels that are the class of the
+/// greatest output: one label per sample, or per position where the output is [N, C, *].
 struct Metrics {
   double loss = 0;
   double accuracy = 0;
@@ -42,8 +43,8 @@ struct Result {
   std::vector<EpochReport> epochs;  ///< complete ones only
   double seconds = 0;               ///< of training, validation excluded
   double items_per_s = 0;
-  /// What the loader takes: the share of this call's training, in [0, 1], that passed in waiting for
-  /// batches or making them between steps.
+  /// What the loader takes: the share of this call's training, in [0, 1], that passed in waiting
+  /// for batches or making them between steps.
   double loader_share = 0;
   bool interrupted = false;       ///< ended early by a signal
   int signal = 0;                 ///< SIGINT or SIGTERM, if so
@@ -77,7 +78,8 @@ enum class Start : std::uint8_t {
   overwrite,  ///< remove them and begin
 };
 
-/// Maps the model's output and the targets to a scalar.
+/// Maps output and targets to a scalar. Output of C classes: [N, C] or [N, C, *]. Targets: labels,
+/// of the output's size without C, or shares of the classes, of the output's size.
 using Loss = std::function<Tensor(const Tensor& output, const Tensor& target)>;
 
 struct TrainerOptions {
@@ -105,8 +107,8 @@ struct TrainerOptions {
   std::function<StateDict()> save_extra = {};
   std::function<void(const StateDict&)> load_extra = {};
   Progress progress = Progress::none;
-  /// On SIGINT and SIGTERM, finish the step, write a checkpoint and end; a second signal kills the
-  /// process as usual.
+  /// On SIGINT and SIGTERM, unless they are ignored, finish the step, write a checkpoint and end; a
+  /// second signal kills the process as usual.
   bool stop_on_interrupt = true;
   std::function<void(const StepReport&)> on_step = {};
   std::function<void(const EpochReport&)> on_epoch = {};
@@ -124,18 +126,19 @@ struct TrainerOptions {
 ///   train::Trainer trainer(model, optimizer, {.epochs = 5, .run_folder = "runs/first",
 ///                                             .start = train::Start::resume});
 ///
-/// Model and optimizer must outlive the trainer.
+/// The training loader may serve evaluations, too, also during the run. Model and optimizer must
+/// outlive the trainer.
 class FACULA_API Trainer {
  public:
   Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options = {});
 
   /// Trains for the given number of epochs. A model in eval mode goes into training mode; of one
   /// in training mode, modules below it may stay in eval mode. Throws ValueError, naming the step,
-  /// the learning rate and the last good loss, as soon as a loss is not finite;
-  /// the update that it would cause is not made. Throws IoError if the run
-  /// folder is in use or cannot be written at the start or the end, and if it
-  /// holds checkpoints of which none can be used; ValueError if it holds
-  /// checkpoints of a run with other options, or any, or weights, with Start::fresh.
+  /// the learning rate and the last good loss, as soon as a loss is not finite; the update that it
+  /// would cause is not made. Throws ShapeError, before the first update, if output and targets are
+  /// not as Loss says; IoError if the run folder is in use or cannot be written at the start or the
+  /// end, and if it holds checkpoints of which none can be used; ValueError if it holds checkpoints
+  /// of a run with other options, or any, or weights, with Start::fresh.
   Result fit(const data::DataLoader& training, const data::DataLoader* validation = nullptr);
 
  private:

@@ -53,11 +53,15 @@ struct DataLoader::Shared {
         options(std::make_shared<const DataLoaderOptions>(std::move(wanted))),
         state(std::make_shared<LoaderState>(limits())) {
     check_options(*options);
+    state->seed = static_cast<std::int64_t>(options->seed);
     if (stream) {
       check_stream();
+      state->shards = stream->shards();
+      state->batch_size = options->batch_size;
       return;
     }
     check<ValueError>(set && set->size() > 0, "DataLoader: the data set is empty; give it samples");
+    state->size = set->size();
     sampler = options->sampler;
     if (sampler) return;
     if (options->shuffle) {
@@ -154,27 +158,17 @@ Epoch DataLoader::epoch(std::int64_t number) const {
 
 StateDict DataLoader::state_dict() const {
   const std::lock_guard lock(shared_->state->mutex);
-  StateDict state;
-  state.set("epoch", shared_->state->epoch);
-  state.set("position", shared_->state->position);
-  state.set("seed", static_cast<std::int64_t>(shared_->options->seed));
-  state.set("size", shared_->stream ? -1 : shared_->set->size());
-  if (shared_->stream) {
-    state.set("shards", shared_->stream->shards());
-    state.set("batch_size", shared_->options->batch_size);
-  }
-  return state;
+  return shared_->state->saved(shared_->state->epoch, shared_->state->position);
 }
 
 void DataLoader::load_state_dict(const StateDict& state) {
-  const std::int64_t size = shared_->stream ? -1 : shared_->set->size();
-  const auto seed = static_cast<std::int64_t>(shared_->options->seed);
+  const std::int64_t size = shared_->state->size, seed = shared_->state->seed;
   check<ValueError>(state.integer("size") == size && state.integer("seed") == seed,
                     "DataLoader: the saved position belongs to {} samples and seed {}, this loader "
                     "has {} and {}; use the same data set and seed",
                     state.integer("size"), state.integer("seed"), size, seed);
   if (shared_->stream) {
-    const std::int64_t shards = shared_->stream->shards(), batch = shared_->options->batch_size;
+    const std::int64_t shards = shared_->state->shards, batch = shared_->state->batch_size;
     check<ValueError>(state.integer("shards") == shards && state.integer("batch_size") == batch,
                       "DataLoader: the saved position counts batches of {} from {} shards, this "
                       "loader takes {} from {}; a stream goes on only with the same of both",
@@ -211,5 +205,7 @@ Epoch::~Epoch() {
 }
 
 bool Epoch::next(Batch& batch) { return state_->next(batch); }
+
+StateDict Epoch::state_dict() const { return state_->state_dict(); }
 
 }  // namespace facula::data

@@ -25,6 +25,19 @@ double clock_seconds(clockid_t clock) {
 
 }  // namespace
 
+StateDict LoaderState::saved(std::int64_t at_epoch, std::int64_t at_position) const {
+  StateDict state;
+  state.set("epoch", at_epoch);
+  state.set("position", at_position);
+  state.set("seed", seed);
+  state.set("size", size);
+  if (size < 0) {
+    state.set("shards", shards);
+    state.set("batch_size", batch_size);
+  }
+  return state;
+}
+
 Epoch::State::State(std::unique_ptr<BatchSource> batches,
                     std::shared_ptr<const DataLoaderOptions> options,
                     std::shared_ptr<LoaderState> loader, std::int64_t number)
@@ -33,10 +46,11 @@ Epoch::State::State(std::unique_ptr<BatchSource> batches,
       loader_(std::move(loader)),
       number_(number),
       ended_(static_cast<std::size_t>(source_->shards())),
-      shards_left_(source_->shards()) {
+      shards_left_(source_->shards()),
+      position_(source_->position(0)) {
   const std::lock_guard lock(loader_->mutex);
   loader_->epoch = number;
-  loader_->position = source_->position(0);
+  loader_->position = position_;
   if (options_->num_workers != kAuto) {
     setting_ = {.workers = options_->num_workers};
   } else if (!base::in_parallel_region()) {
@@ -176,8 +190,14 @@ bool Epoch::State::next(Batch& batch) {
 }
 
 void Epoch::State::deliver(const Slot& slot) {
+  position_ = source_->position(slot.ticket + 1);
   const std::lock_guard lock(loader_->mutex);
-  if (loader_->epoch == number_) loader_->position = source_->position(slot.ticket + 1);
+  if (loader_->epoch == number_) loader_->position = position_;
+}
+
+StateDict Epoch::State::state_dict() {
+  const std::lock_guard lock(mutex_);
+  return loader_->saved(number_, position_);
 }
 
 /// Batches that wait take an eighth of the memory at most.

@@ -22,6 +22,12 @@ namespace facula::data {
 /// What the epochs of a loader have in common.
 struct LoaderState {
   explicit LoaderState(WorkerTuner::Limits limits) : tuner(limits) {}
+  /// What DataLoader::load_state_dict() takes; see `position` below.
+  StateDict saved(std::int64_t at_epoch, std::int64_t at_position) const;
+
+  // Of the loader, for its saved positions.
+  std::int64_t seed = 0, size = -1;         // -1: a stream, of which the next two are
+  std::int64_t shards = 0, batch_size = 0;  // part of a position's meaning
 
   std::mutex mutex;
   WorkerTuner tuner;
@@ -37,6 +43,7 @@ struct Epoch::State : BackgroundJob, std::enable_shared_from_this<Epoch::State> 
   /// To be called once a shared_ptr holds this.
   void start();
   bool next(Batch& batch);
+  StateDict state_dict();
   bool run_one() noexcept override;
   /// Gives up what is being made. Returns when no thread is at it, or when one does not come back.
   void close() noexcept;
@@ -80,6 +87,7 @@ struct Epoch::State : BackgroundJob, std::enable_shared_from_this<Epoch::State> 
   std::deque<std::shared_ptr<Slot>> pending_;  // in the order of tickets
   std::vector<bool> ended_;                    // shards
   std::int64_t shards_left_;
+  std::int64_t position_;  // as LoaderState's
 
   // Of the batch delivered last.
   std::uint64_t last_generation_ = 0;

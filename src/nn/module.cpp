@@ -16,6 +16,7 @@
 #include "base/rethrow.h"
 #include "core/tensor_impl.h"
 #include "runtime/deferred.h"
+#include "runtime/mode.h"
 #include "runtime/module_path.h"
 
 namespace facula::nn {
@@ -24,8 +25,27 @@ namespace facula::nn {
 
 namespace {
 
+/// While a module's tensors are made: InferenceMode, which happens to be on, must not decide what
+/// the module can be used for later.
+struct OutsideInferenceMode : runtime::ModeGuard {
+  OutsideInferenceMode() : ModeGuard(0, runtime::kInference) {}
+};
+
+Tensor copy_of(const Tensor& tensor) {
+  const OutsideInferenceMode outside;
+  return tensor.detach().to(tensor.dtype(), false, true);
+}
+
+/// The tensor itself unless it was made in InferenceMode.
+Tensor as_held(Tensor value) {
+  const bool inference = value.defined() && value.impl()->has(TensorImpl::kInferenceTensor);
+  return inference ? copy_of(value) : value;
+}
+
 Tensor as_parameter(Tensor value, bool requires_grad) {
   if (!value.defined()) return value;
+  const OutsideInferenceMode outside;
+  value = as_held(std::move(value));
   if (!value.is_leaf()) value = value.detach();
   value.requires_grad_(requires_grad);
   return value;
@@ -38,6 +58,14 @@ Parameter::Parameter(const Place& place, Tensor value, bool requires_grad)
 
 Parameter& Parameter::operator=(Tensor value) {
   Tensor::operator=(as_parameter(std::move(value), true));
+  return *this;
+}
+
+Buffer::Buffer(const Place& place, Tensor value, bool persistent)
+    : Tensor(as_held(std::move(value))), Member(Kind::buffer, place), persistent_(persistent) {}
+
+Buffer& Buffer::operator=(Tensor value) {
+  Tensor::operator=(as_held(std::move(value)));
   return *this;
 }
 
@@ -343,6 +371,7 @@ void replace_elements(const Tensor& target, const Tensor& source) {
 template <class Convert>
 void Module::convert_tensors(const Convert& convert) {
   const NoGradGuard no_grad;
+  const OutsideInferenceMode outside;
   std::vector<Tensor> tensors = parameters();
   for (const Tensor& buffer : buffers()) tensors.push_back(buffer);
   for (const Tensor& tensor : tensors) {
@@ -375,13 +404,12 @@ Module& Module::to(MemoryFormat format) {
 }
 
 void unshare(Module& module) {
-  const NoGradGuard no_grad;
   std::vector<std::pair<Tensor, Tensor>> copies;
   module.replace_tensors([&](const Tensor& tensor) {
     for (const auto& [original, copy] : copies) {
       if (original.is_same(tensor)) return copy;
     }
-    Tensor copy = tensor.detach().to(tensor.dtype(), false, true);
+    Tensor copy = copy_of(tensor);
     if (tensor.requires_grad()) copy.requires_grad_();
     copies.emplace_back(tensor, copy);
     return copy;

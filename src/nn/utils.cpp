@@ -15,7 +15,8 @@ double total_norm(const std::vector<Tensor>& gradients, double norm_type) {
   for (const Tensor& gradient : gradients) {
     if (std::isinf(norm_type)) {
       const double largest = gradient.abs().amax().item();
-      if (!(largest <= total)) total = largest;  // takes over a NaN, too
+      // The first NaN is taken over and stays.
+      if (!std::isnan(total) && !(largest <= total)) total = largest;
     } else if (norm_type == 2) {
       const double norm = gradient.l2_norm().item();
       total += norm * norm;

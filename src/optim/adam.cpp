@@ -6,14 +6,15 @@
 namespace facula::optim {
 namespace {
 
-AdamOptions checked_options(const AdamOptions& options) {
-  check_not_negative(options.lr, "Adam", "lr");
-  check_not_negative(options.eps, "Adam", "eps");
+/// `owner`: the optimizer that was asked for, in messages.
+AdamOptions checked_options(const char* owner, const AdamOptions& options) {
+  check_not_negative(options.lr, owner, "lr");
+  check_not_negative(options.eps, owner, "eps");
   check<ValueError>(options.beta1 >= 0 && options.beta1 < 1,
-                    "Adam: option beta1 is {}, must lie in [0, 1)", options.beta1);
+                    "{}: option beta1 is {}, must lie in [0, 1)", owner, options.beta1);
   check<ValueError>(options.beta2 >= 0 && options.beta2 < 1,
-                    "Adam: option beta2 is {}, must lie in [0, 1)", options.beta2);
-  check_not_negative(options.weight_decay, "Adam", "weight_decay");
+                    "{}: option beta2 is {}, must lie in [0, 1)", owner, options.beta2);
+  check_not_negative(options.weight_decay, owner, "weight_decay");
   return options;
 }
 
@@ -38,13 +39,13 @@ AdamW::AdamW(const std::vector<ParamGroup<AdamWOptions>>& groups) : Adam("AdamW"
 }
 
 void Adam::add_param_group(const std::vector<Tensor>& params, AdamOptions options) {
-  checked_options(options);
+  checked_options(name(), options);
   add_parameters(params);
   options_.push_back(options);
 }
 
 void Adam::set_options(std::size_t group, AdamOptions options) {
-  options_[checked(group)] = checked_options(options);
+  options_[checked(group)] = checked_options(name(), options);
 }
 
 std::vector<Optimizer::StateTensor> Adam::state_tensors(std::size_t group) const {
@@ -73,13 +74,13 @@ StateDict Adam::options_state(std::size_t group) const {
 }
 
 void Adam::load_options(std::size_t group, const StateDict& state, bool apply) {
-  const AdamOptions loaded = checked_options({.lr = state.number("lr"),
-                                              .beta1 = state.number("beta1"),
-                                              .beta2 = state.number("beta2"),
-                                              .eps = state.number("eps"),
-                                              .weight_decay = state.number("weight_decay"),
-                                              .amsgrad = state.boolean("amsgrad"),
-                                              .maximize = state.boolean("maximize")});
+  const AdamOptions loaded = checked_options(name(), {.lr = state.number("lr"),
+                                                      .beta1 = state.number("beta1"),
+                                                      .beta2 = state.number("beta2"),
+                                                      .eps = state.number("eps"),
+                                                      .weight_decay = state.number("weight_decay"),
+                                                      .amsgrad = state.boolean("amsgrad"),
+                                                      .maximize = state.boolean("maximize")});
   if (apply) options_[group] = loaded;
 }
 

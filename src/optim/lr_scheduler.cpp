@@ -86,6 +86,19 @@ StateDict LRScheduler::state_dict() const {
   return state;
 }
 
+std::vector<double> LRScheduler::rates_from(std::vector<double> base_lrs, std::int64_t t) {
+  std::vector<double> rates;
+  std::swap(base_lrs_, base_lrs);
+  try {
+    for (std::size_t g = 0; g < base_lrs_.size(); ++g) rates.push_back(rate(g, t));
+  } catch (...) {
+    std::swap(base_lrs_, base_lrs);
+    throw;
+  }
+  std::swap(base_lrs_, base_lrs);
+  return rates;
+}
+
 void LRScheduler::load_state_dict(const StateDict& state) {
   std::vector<double> base_lrs;
   for (std::size_t g = 0; g < base_lrs_.size(); ++g) {
@@ -96,13 +109,18 @@ void LRScheduler::load_state_dict(const StateDict& state) {
                     state.dict("base_lrs").entries().size(), base_lrs.size());
   const std::int64_t position = state.integer("last_epoch");
   check<ValueError>(position >= 0, "LR schedule: the state's position {} is negative", position);
-  base_lrs_ = std::move(base_lrs);
-  for (std::size_t g = 0; g < base_lrs_.size(); ++g) {
-    formula_[g] = rate(g, position);
+  // Everything is read and checked before anything is changed.
+  const std::vector<double> formula = rates_from(base_lrs, position);
+  std::vector<double> rates;
+  for (std::size_t g = 0; g < base_lrs.size(); ++g) {
     // States of older versions have no rates; theirs were the formula's.
     const std::string saved = "last_lr." + std::to_string(g);
-    optimizer_->set_lr(g, state.contains(saved) ? state.number(saved) : formula_[g]);
+    rates.push_back(state.contains(saved) ? state.number(saved) : formula[g]);
+    check_not_negative(rates[g], "LR schedule", "last_lr");
   }
+  base_lrs_ = std::move(base_lrs);
+  formula_ = formula;
+  for (std::size_t g = 0; g < rates.size(); ++g) optimizer_->set_lr(g, rates[g]);
   adjust(position);
   position_ = position;
 }

@@ -184,9 +184,8 @@ StateDict Optimizer::state_dict() const {
       if (slot.steps == 0) continue;
       state.set(prefix + ".step", slot.steps);
       for (std::size_t k = 0; k < names.size(); ++k) {
-        if (names[k].used && slot.state[k].defined()) {
-          state.set(prefix + "." + names[k].name, slot.state[k]);
-        }
+        // Also where it is not used now: options may change back.
+        if (slot.state[k].defined()) state.set(prefix + "." + names[k].name, slot.state[k]);
       }
     }
   }

@@ -12,11 +12,14 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 void note(int signal) {
   signal_seen = signal;
-  // The next one of either kind kills.
+  // The next one of either kind kills, unless it is ignored or somebody else's.
   struct sigaction usual {};
   usual.sa_handler = SIG_DFL;
-  sigaction(SIGINT, &usual, nullptr);
-  sigaction(SIGTERM, &usual, nullptr);
+  for (const int each : InterruptGuard::kSignals) {
+    struct sigaction current {};
+    sigaction(each, nullptr, &current);
+    if (current.sa_handler == note) sigaction(each, &usual, nullptr);
+  }
 }
 
 }  // namespace
@@ -28,16 +31,18 @@ InterruptGuard::InterruptGuard(bool enabled) : enabled_(enabled) {
   action.sa_handler = note;
   action.sa_flags = SA_RESTART;
   // A second signal waits until the first has changed what it does.
-  sigaddset(&action.sa_mask, SIGINT);
-  sigaddset(&action.sa_mask, SIGTERM);
-  sigaction(SIGINT, &action, &former_int_);
-  sigaction(SIGTERM, &action, &former_term_);
+  for (const int signal : kSignals) sigaddset(&action.sa_mask, signal);
+  for (std::size_t i = 0; i < std::size(kSignals); ++i) {
+    sigaction(kSignals[i], nullptr, &former_[i]);
+    if (!was_ignored(i)) sigaction(kSignals[i], &action, nullptr);
+  }
 }
 
 InterruptGuard::~InterruptGuard() {
   if (!enabled_) return;
-  sigaction(SIGINT, &former_int_, nullptr);
-  sigaction(SIGTERM, &former_term_, nullptr);
+  for (std::size_t i = 0; i < std::size(kSignals); ++i) {
+    if (!was_ignored(i)) sigaction(kSignals[i], &former_[i], nullptr);
+  }
 }
 
 int InterruptGuard::signal() const { return enabled_ ? signal_seen.load() : 0; }

@@ -57,6 +57,7 @@ StateDict numbers_of(const RunState& state) {
   numbers.set("items", state.items);
   numbers.set("loss_sum", state.totals.loss);
   numbers.set("correct", state.totals.correct);
+  numbers.set("labels", state.totals.labels);
   numbers.set("samples", state.totals.samples);
   numbers.set("seconds", state.seconds);
   numbers.set("epoch_seconds", state.epoch_seconds);
@@ -71,8 +72,10 @@ RunState state_of(const StateDict& numbers) {
   state.epoch_steps = numbers.integer("epoch_steps");
   state.steps = numbers.integer("steps");
   state.items = numbers.integer("items");
+  // Older checkpoints have no labels: they counted one per sample.
   state.totals = {.loss = numbers.number("loss_sum"),
                   .correct = numbers.integer("correct"),
+                  .labels = numbers.integer(numbers.contains("labels") ? "labels" : "samples"),
                   .samples = numbers.integer("samples")};
   state.seconds = numbers.number("seconds");
   state.epoch_seconds = numbers.number("epoch_seconds");
@@ -94,14 +97,50 @@ void check_presence(const char* name, bool saved, bool present) {
                     saved ? "with" : "without", name, present ? "one" : "none");
 }
 
+/// Whether every sample of a batch counts in the progress as it counts in the loader's position.
+bool counts_every_sample(const data::DataLoaderOptions& options) {
+  return !options.skip_errors && !options.collate && !options.batch_transform &&
+         options.world_size == 1;
+}
+
+/// The position in the loader's epoch that belongs to the progress.
+StateDict position_of(const RunState& state, const StateDict& saved,
+                      const data::DataLoaderOptions& options) {
+  StateDict position = saved;
+  if (state.epoch_steps == 0) {
+    // What the loader did last is over: the epoch before, or validation.
+    position.set("epoch", state.epoch - 1);
+    position.set("position", 0);
+    return position;
+  }
+  const std::int64_t epoch = saved.integer("epoch") + 1, samples = saved.integer("position");
+  check<ValueError>(
+      epoch == state.epoch && (samples == state.totals.samples || !counts_every_sample(options)),
+      "the checkpoint was written after {} samples of epoch {}, but its loader stands after {} of "
+      "epoch {}, as if used for evaluation in between; resume from another one, or begin anew",
+      state.totals.samples, state.epoch, samples, epoch);
+  return position;
+}
+
 }  // namespace
 
-void Totals::add(double mean_loss, const Tensor& output, const Tensor& target) {
-  const std::int64_t count = target.size(0);
+void Totals::add(const char* owner, double mean_loss, const Tensor& output, const Tensor& target) {
+  check<ShapeError>(output.dim() >= 2,
+                    "{}: the model's output has size {}; classes, of which the accuracy tells, are "
+                    "the second of at least two dimensions: unsqueeze(1) it in the model",
+                    owner, output.sizes().str());
+  const Tensor predicted = output.argmax(1);
   // Mixed labels are shares of the classes.
-  const Tensor label = target.dim() == 2 ? target.argmax(1) : target;
+  const Tensor label = target.sizes() == output.sizes() ? target.argmax(1) : target;
+  check<ShapeError>(label.sizes() == predicted.sizes(),
+                    "{}: for an output of size {}, targets are labels of size {} or shares of the "
+                    "output's size, these have size {}; reshape them in the data set or its "
+                    "transform",
+                    owner, output.sizes().str(), predicted.sizes().str(), target.sizes().str());
+  const std::int64_t count = target.size(0);
   loss += mean_loss * static_cast<double>(count);
-  correct += output.argmax(1).eq(label).sum().item<std::int64_t>();
+  correct += predicted.eq(label).sum().item<std::int64_t>();
+  labels += label.numel();
   samples += count;
 }
 
@@ -120,7 +159,7 @@ StateDict capture(const RunParts& parts, const RunState& state) {
   if (options.scheduler) result.set("scheduler", options.scheduler->state_dict());
   if (options.plateau) result.set("plateau", options.plateau->state_dict());
   result.set("generator", generator_state());
-  result.set("loader", parts.training.state_dict());
+  result.set("loader", state.loader);
   result.set("tuning", tuner::tuning_record());
   if (options.save_extra) result.set("extra", options.save_extra());
   return result;
@@ -156,6 +195,7 @@ RunState restore(const RunParts& parts, const StateDict& checkpoint) {
   check_presence("plateau schedule", checkpoint.contains("plateau"), options.plateau != nullptr);
   RunState state = state_of(checkpoint.dict("progress"));
   state.history = history_of(checkpoint.tensor("history"));
+  state.loader = position_of(state, checkpoint.dict("loader"), parts.training.options());
   parts.model.load_state_dict(checkpoint.dict("model"));
   if (options.scheduler) options.scheduler->load_state_dict(checkpoint.dict("scheduler"));
   if (options.plateau) options.plateau->load_state_dict(checkpoint.dict("plateau"));
@@ -165,7 +205,7 @@ RunState restore(const RunParts& parts, const StateDict& checkpoint) {
     options.load_extra(checkpoint.contains("extra") ? checkpoint.dict("extra") : StateDict());
   }
   // Copies of a loader share their position.
-  data::DataLoader(parts.training).load_state_dict(checkpoint.dict("loader"));
+  data::DataLoader(parts.training).load_state_dict(state.loader);
   tuner::load_tuning_record(checkpoint.dict("tuning"));
   default_generator().set_state(static_cast<std::uint64_t>(checkpoint.integer("generator.seed")),
                                 static_cast<std::uint64_t>(checkpoint.integer("generator.offset")));

@@ -13,15 +13,17 @@
 
 namespace facula::train {
 
-/// Sums over samples, from which averages come.
+/// Sums over samples and, for the accuracy, over their labels, from which averages come.
 struct Totals {
   double loss = 0;
-  std::int64_t correct = 0, samples = 0;
+  std::int64_t correct = 0, labels = 0, samples = 0;
 
-  void add(double mean_loss, const Tensor& output, const Tensor& target);
+  /// Throws ShapeError, naming `owner`, for an output that is not [N, C, *] or a target that is
+  /// neither labels [N, *] nor shares [N, C, *] of the classes.
+  void add(const char* owner, double mean_loss, const Tensor& output, const Tensor& target);
   Metrics average() const {
-    const auto count = static_cast<double>(samples);
-    return {loss / count, static_cast<double>(correct) / count};
+    return {loss / static_cast<double>(samples),
+            static_cast<double>(correct) / static_cast<double>(labels)};
   }
 };
 
@@ -34,6 +36,7 @@ struct RunState {
   double seconds = 0, epoch_seconds = 0;  // of training
   double last_lr = 0, last_good_loss = std::nan("");
   std::vector<EpochReport> history;
+  StateDict loader;  // where the training loader's epoch stands
 };
 
 struct RunParts {

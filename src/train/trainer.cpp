@@ -72,7 +72,7 @@ std::optional<Metrics> evaluate_until(nn::Module& model, const data::DataLoader&
                         "evaluate: the loss of a batch is {}; look for NaN and infinity in the "
                         "model's weights and buffers and in the data",
                         std::isnan(value) ? "NaN" : "infinite");
-      totals.add(value, output, batch[1]);
+      totals.add("evaluate", value, output, batch[1]);
     }
   }
   return complete ? std::optional(totals.average()) : std::nullopt;
@@ -125,6 +125,7 @@ struct Trainer::Run {
 };
 
 void Trainer::Run::begin() {
+  state.loader = parts.training.state_dict();
   if (folder.exists()) {
     const auto files = checkpoints.files();
     if (options.start == Start::overwrite) {
@@ -187,7 +188,7 @@ std::int64_t Trainer::Run::resume(const std::vector<CheckpointFolder::File>& fil
       files.size(), checkpoints.path(), skipped);
 }
 
-/// True if the epoch is complete.
+/// True if the epoch is complete, which takes fewer steps where batches are left out.
 bool Trainer::Run::train_epoch() {
   const double before = state.epoch_seconds, all_before = state.seconds;
   const auto start = Clock::now();
@@ -195,6 +196,7 @@ bool Trainer::Run::train_epoch() {
   // If all but its validation was done when the run was interrupted, no batch is left.
   data::Epoch epoch = parts.training.epoch(state.epoch - 1);
   double spent = 0;
+  bool exhausted = true;
   for (data::Batch batch; next_batch(epoch, batch);) {
     train_step(batch);
     spent = seconds_since(start);
@@ -202,14 +204,24 @@ bool Trainer::Run::train_epoch() {
     state.seconds = all_before + spent;
     display.step(state.epoch, state.epoch_steps, state.totals.average(),
                  static_cast<double>(state.totals.samples) / state.epoch_seconds);
-    if (interrupt.interrupted()) break;
+    exhausted = !interrupt.interrupted();
+    if (!exhausted) break;
     // The end of the epoch has its own.
     if (state.epoch_steps < size) {
-      checkpointer.after_step(moment(), [this] { return captured(); });
+      checkpointer.after_step(moment(), [&] {
+        state.loader = epoch.state_dict();
+        return captured();
+      });
     }
   }
+  // The loader's own may be that of an evaluation by now.
+  state.loader = epoch.state_dict();
   seconds += spent;
-  return state.epoch_steps == size;
+  check<ValueError>(state.epoch_steps > 0 || !exhausted,
+                    "train: the loader yields no batch in epoch {}; look for warnings about "
+                    "samples that it left out, or pass a loader that has no saved position",
+                    state.epoch);
+  return exhausted || state.epoch_steps == size;
 }
 
 bool Trainer::Run::next_batch(data::Epoch& epoch, data::Batch& batch) {
@@ -236,16 +248,16 @@ void Trainer::Run::train_step(const data::Batch& batch) {
                     std::isnan(value) ? "NaN" : "infinite", state.steps, state.epoch, state.last_lr,
                     state.last_good_loss, state.steps - 1);
   state.last_good_loss = value;
+  {
+    const NoGradGuard no_grad;
+    state.totals.add("Trainer", value, output, batch[1]);
+  }
   loss.backward();
   if (options.clip_grad_norm > 0) {
     nn::utils::clip_grad_norm_(optimizer.parameters(), options.clip_grad_norm);
   }
   optimizer.step();
   if (options.scheduler && !options.step_scheduler_per_epoch) options.scheduler->step();
-  {
-    const NoGradGuard no_grad;
-    state.totals.add(value, output, batch[1]);
-  }
   if (options.on_step) {
     options.on_step(
         {.epoch = state.epoch, .step = state.steps, .loss = value, .lr = state.last_lr});

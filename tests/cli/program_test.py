@@ -143,11 +143,12 @@ class Usage(ProgramTest):
                                 '--data', self.data, '--mean', '')
 
     def test_output_that_cannot_be_written(self):
-        with open('/dev/full', 'w', encoding='ascii') as full:
-            done = subprocess.run([PROGRAM, 'hub', 'list'], stdout=full, stderr=subprocess.PIPE,
-                                  text=True, timeout=60, check=False)
-        self.assertEqual(done.returncode, 1)
-        self.assertIn('cannot write the output', done.stderr)
+        for words in (['hub', 'list'], ['--help'], ['train', '--help'], ['--version']):
+            with open('/dev/full', 'w', encoding='ascii') as full:
+                done = subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE,
+                                      text=True, timeout=60, check=False)
+            self.assertEqual(done.returncode, 1, words)
+            self.assertIn('cannot write the output', done.stderr)
 
     def test_help_shows_defaults(self):
         text = run('train', '--help').stdout
@@ -407,7 +408,7 @@ class Training(ProgramTest):
         self.expect_usage_error(['--out'], 'train', '--model', 'mlp', '--data', self.data,
                                 '--resume')
         self.expect_usage_error(['--overwrite'], *self.train_arguments('--resume', '--overwrite'))
-        for interval in ('0', '-3s', '1.5steps', 'soon', '5x', 'nan'):
+        for interval in ('0', '-3s', '1.5steps', 'soon', '5x', 'nan', '0x10s', ' 5s', '+5s', ''):
             self.expect_usage_error([interval, '500steps'],
                                     *self.train_arguments('--checkpoint-every', interval))
 

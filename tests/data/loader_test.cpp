@@ -2,11 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <set>
+#include <span>
 #include <thread>
 
 #include <facula/error.h>
@@ -88,6 +90,28 @@ TEST(Loader, ResumesInMidEpochWithOtherWorkers) {
   DataLoader other(noise(9), augmented(0));
   expect_error<ValueError>([&] { other.load_state_dict(DataLoader(set).state_dict()); },
                            {"53 samples", "9"});
+}
+
+TEST(Loader, AnEpochKnowsItsPlaceWhateverElseItsLoaderBegins) {
+  const auto set = noise();
+  const auto expected = epoch_of(set, augmented(0));
+  DataLoader first(set, augmented(0));
+  const DataLoader copy = first;
+  Epoch epoch = first.epoch(1);
+  drain(copy.epoch(1), 5);
+  drain(first.epoch(0));
+  Batch batch;
+  EXPECT_EQ(epoch.state_dict().integer("position"), 0);
+  ASSERT_TRUE(epoch.next(batch));
+  EXPECT_EQ(epoch.state_dict().integer("epoch"), 1);
+  EXPECT_EQ(epoch.state_dict().integer("position"), 8);
+  DataLoader second(set, augmented(2));
+  second.load_state_dict(epoch.state_dict());
+  const auto rest = drain(second.epoch(1));
+  EXPECT_TRUE(std::ranges::equal(rest, std::span(expected).last(rest.size())));
+  while (epoch.next(batch)) {
+  }
+  EXPECT_EQ(epoch.state_dict().integer("position"), kCount);
 }
 
 struct Squares : Dataset {

@@ -297,6 +297,9 @@ TEST(Utils, ClipsTheNormOfAllGradients) {
   a.set_grad(tensor({NAN, 0}));
   EXPECT_THROW(utils::clip_grad_norm_({a}, 1, 2, true), ValueError);
   EXPECT_THROW(utils::clip_grad_norm_({a}, 1, INFINITY, true), ValueError);
+  EXPECT_THROW(utils::clip_grad_norm_({a, b}, 1, INFINITY, true), ValueError);  // b is finite
+  EXPECT_TRUE(std::isnan(utils::clip_grad_norm_({a, b}, 1, INFINITY)));
+  EXPECT_TRUE(std::isnan(b.grad().item()));
   EXPECT_THROW(utils::clip_grad_norm_({a}, -1), ValueError);
 }
 

@@ -421,6 +421,45 @@ TEST(Module, LoadErrorsListEverythingAndChangeNothing) {
   EXPECT_TRUE(equal(target.first.fc.bias, source.first.fc.bias));
 }
 
+TEST(Module, MadeInInferenceModeItCanBeTrainedOutside) {
+  struct Net : Module {
+    Linear fc{*this, "fc", {.in = 2, .out = 3}};
+    BatchNorm1d norm{*this, "norm", {.features = 3}};
+    Parameter scale{*this, "scale", ones({1})};
+    Buffer shift{*this, "shift", zeros({1})};
+
+    Tensor forward(const Tensor& x) const override { return norm(fc(x)) * scale * exp(shift); }
+  };
+  const auto expect_trainable = [](Net& net) {
+    for (const bool training : {true, false}) {  // in eval mode, buffers are kept for gradients
+      net.train(training);
+      net.zero_grad();
+      net(tensor({1., 2., 3., 5.}, {2, 2})).square().sum().backward();
+      for (const auto& [name, parameter] : net.named_parameters()) {
+        EXPECT_TRUE(parameter.grad().defined()) << name;
+      }
+      net.scale = ones({1});
+      net.shift = zeros({1});
+    }
+  };
+  std::optional<Net> made, copied, converted;
+  Net outside;
+  {
+    const InferenceMode inference;
+    made.emplace();
+    made->scale = ones({1});
+    made->shift = zeros({1});
+    made->eval();
+    EXPECT_EQ((*made)(ones({4, 2})).size(1), 3);
+    EXPECT_TRUE(made->fc.weight.requires_grad());
+    copied = clone(outside);
+    converted = clone(*made);
+    converted->to(kFloat64);
+    converted->to(kFloat32);
+  }
+  for (Net* net : {&*made, &*copied, &*converted}) expect_trainable(*net);
+}
+
 TEST(Module, ConcurrentInferenceGivesTheSameResults) {
   Model model;
   model.eval();

@@ -278,6 +278,33 @@ TEST_F(Schedules, AStateWithoutRatesHasTheFormulas) {
   EXPECT_THROW(schedule.load_state_dict(old), ValueError);
 }
 
+TEST_F(Schedules, LoadErrorsChangeNothing) {
+  OneCycleLR schedule(optimizer, {.max_lr = {1}, .total_steps = 5});
+  schedule.set(2);
+  const double rate = optimizer.lr(), momentum = optimizer.momentum();
+  const StateDict good = schedule.state_dict();
+  StateDict late = good, negative = good;
+  late.set("last_epoch", std::int64_t{9});
+  late.set("last_lr.0", 0.7);
+  late.set("base_lrs.0", 7.0);
+  negative.set("last_epoch", std::int64_t{3});
+  negative.set("last_lr.0", -1.0);
+  negative.set("base_lrs.0", 7.0);
+  for (const StateDict& bad : {late, negative}) {
+    EXPECT_THROW(schedule.load_state_dict(bad), ValueError);
+    EXPECT_EQ(schedule.last_epoch(), 2);
+    EXPECT_EQ(optimizer.lr(), rate);
+    EXPECT_EQ(optimizer.momentum(), momentum);
+    EXPECT_EQ(schedule.state_dict().number("base_lrs.0"), good.number("base_lrs.0"));
+  }
+  StepLR step(optimizer, {.step_size = 1, .gamma = 0.5});
+  StateDict bad = step.state_dict();
+  bad.set("base_lrs.0", 64.0);
+  bad.set("last_lr.0", -1.0);
+  EXPECT_THROW(step.load_state_dict(bad), ValueError);
+  EXPECT_EQ(step.state_dict().number("base_lrs.0"), good.number("base_lrs.0"));
+}
+
 TEST(ScheduleGroups, KeepTheirOwnRates) {
   SGD optimizer(
       {{{zeros({1}).requires_grad_()}, {.lr = 0.1}}, {{zeros({1}).requires_grad_()}, {.lr = 0.2}}});

@@ -13,6 +13,7 @@
 #include <facula/parallel.h>
 
 #include "runtime/mode.h"
+#include "tests/support/expect.h"
 
 namespace facula::optim {
 namespace {
@@ -280,6 +281,44 @@ TEST(Optimizer, StateHasPyTorchNames) {
   EXPECT_FALSE(state.contains("state.0.max_exp_avg_sq"));
   EXPECT_FALSE(state.contains("state.1"));
   EXPECT_EQ(state.number("param_groups.0.beta2"), 0.999);
+}
+
+/// Parameters after steps with `on`, one with `off` and more with `on`; with the state saved and
+/// loaded after the step with `off`.
+template <class Optimizer, class Options>
+std::vector<double> switched(Options on, Options off, bool reload) {
+  const Tensor p = tensor({1, -2, 0.5}, {3}, kFloat64).requires_grad_();
+  Optimizer first({p}, on), second({p}, on);
+  const auto step = [&](Optimizer& optimizer, double scale) {
+    p.set_grad(tensor({0.1 * scale, -0.2, 0.3 / scale}, {3}, kFloat64));
+    optimizer.step();
+  };
+  step(first, 9);
+  step(first, 2);
+  first.set_options(0, off);
+  step(first, 1);
+  if (reload) second.load_state_dict(first.state_dict());
+  Optimizer& rest = reload ? second : first;
+  rest.set_options(0, on);
+  step(rest, 1);
+  step(rest, 3);
+  return p.to_vector<double>();
+}
+
+TEST(Optimizer, StateThatRestsIsSaved) {
+  const SGDOptions momentum{.lr = 0.1, .momentum = 0.9}, none{.lr = 0.1};
+  EXPECT_EQ(switched<SGD>(momentum, none, true), switched<SGD>(momentum, none, false));
+  const AdamOptions amsgrad{.lr = 0.1, .amsgrad = true}, plain{.lr = 0.1};
+  EXPECT_EQ(switched<Adam>(amsgrad, plain, true), switched<Adam>(amsgrad, plain, false));
+}
+
+TEST(Optimizer, OptionErrorsNameTheOptimizer) {
+  const Tensor p = ones({2}).requires_grad_();
+  EXPECT_ERROR(ValueError, "AdamW: option eps is -1", AdamW({p}, {.eps = -1}));
+  EXPECT_ERROR(ValueError, "AdamW: option beta1 is 1", AdamW({p}, {.beta1 = 1}));
+  EXPECT_ERROR(ValueError, "Adam: option beta2 is 2", Adam({p}, {.beta2 = 2}));
+  AdamW optimizer({p});
+  EXPECT_ERROR(ValueError, "AdamW: option lr is -1", optimizer.set_options(0, {.lr = -1}));
 }
 
 TEST(Optimizer, LoadErrorsChangeNothing) {

@@ -98,6 +98,83 @@ INSTANTIATE_TEST_SUITE_P(All, ResumeTest,
                                            std::pair("adam", "none"), std::pair("adam", "plateau"),
                                            std::pair("adamw", "onecycle")));
 
+TEST(Resume, TheTrainingLoaderMayServeEvaluations) {
+  const TempFolder folder;
+  SmallRun({}).fit({.run_folder = folder / "whole"});
+  SmallRun({}).fit({.run_folder = folder / "validated"}, true);
+  for (const bool validated : {false, true}) {
+    // In the first epoch, whose number is that of evaluations, in another, and at an end.
+    for (const std::int64_t step : {4, 14, 10, 20}) {
+      const std::string run = folder / fmt::format("run{}{}", step, validated);
+      SmallRun first({});
+      const data::DataLoader copy = first.training();
+      TrainerOptions trainer{.run_folder = run, .checkpoints = {.every_steps = 2}};
+      trainer.on_step = [&](const StepReport& report) {
+        evaluate(first.model(), report.step % 2 == 0 ? copy : first.training());
+        if (report.step == step) std::raise(SIGTERM);
+      };
+      EXPECT_TRUE(first.fit(trainer, validated).interrupted);
+      const Result rest = SmallRun({}).fit({.run_folder = run, .start = Start::resume}, validated);
+      EXPECT_EQ(rest.resumed_from, step);
+      EXPECT_EQ(rest.steps, 30);
+      EXPECT_FALSE(rest.interrupted);
+      expect_same_results(run, folder / (validated ? "validated" : "whole"));
+    }
+  }
+}
+
+/// Writes the run's newest checkpoint again with other numbers.
+void rewrite_checkpoint(const std::string& run,
+                        const std::vector<std::pair<std::string, std::int64_t>>& numbers) {
+  const std::string path = run + "/checkpoints/" + checkpoint_names(run).back();
+  StateDict changed = load_checkpoint(path);
+  for (const auto& [name, number] : numbers) changed.set(name, number);
+  save_checkpoint(changed, path);
+}
+
+TEST(Resume, ALoadersPositionThatContradictsTheProgressIsRefused) {
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  TrainerOptions trainer{.run_folder = run};
+  trainer.on_step = [](const StepReport& report) {
+    if (report.step == 4) std::raise(SIGTERM);
+  };
+  SmallRun({}).fit(trainer);
+  const auto resume = [&] { SmallRun({}).fit({.run_folder = run, .start = Start::resume}); };
+  rewrite_checkpoint(run, {{"loader.position", 80}});  // as an evaluation left it
+  expect_error(resume, {"32 samples of epoch 1", "after 80 of epoch 1", "evaluation"});
+  rewrite_checkpoint(run, {{"loader.position", 32}, {"loader.epoch", 1}});
+  expect_error(resume, {"32 samples of epoch 1", "after 32 of epoch 2", "evaluation"});
+  rewrite_checkpoint(run, {{"loader.epoch", 0}});
+  resume();
+}
+
+TEST(Resume, CheckpointsOfOlderVersionsCanBeUsed) {
+  const TempFolder folder;
+  SmallRun({}).fit({.run_folder = folder / "whole"});
+  for (const std::int64_t step : {4, 10, 13}) {
+    const std::string run = folder / fmt::format("run{}", step);
+    TrainerOptions trainer{.run_folder = run, .checkpoints = {.every_epoch = false}};
+    trainer.on_step = [step](const StepReport& report) {
+      if (report.step == step) std::raise(SIGTERM);
+    };
+    SmallRun({}).fit(trainer);
+    const std::string path = run + "/checkpoints/" + checkpoint_names(run).back();
+    const StateDict checkpoint = load_checkpoint(path);
+    StateDict older = checkpoint;
+    older.set("progress", StateDict());
+    for (const auto& [name, value] : checkpoint.dict("progress").entries()) {
+      if (name != "labels") older.set("progress." + name, value);
+    }
+    save_checkpoint(older, path);
+    SmallRun({}).fit({.run_folder = run, .start = Start::resume});
+    expect_same_results(run, folder / "whole");
+  }
+}
+
+/// Ignores nothing, unlike SIG_IGN, and does nothing.
+void formerly(int) {}
+
 TEST(Resume, SignalsEndWithACheckpointOfTheirStep) {
   for (const int signal : {SIGINT, SIGTERM}) {
     const TempFolder folder;
@@ -107,9 +184,9 @@ TEST(Resume, SignalsEndWithACheckpointOfTheirStep) {
     trainer.on_step = [&](const StepReport& report) {
       if (report.step == 14) std::raise(signal);
     };
-    const auto former = std::signal(signal, SIG_IGN);
+    const auto former = std::signal(signal, formerly);
     const Result result = SmallRun({}).fit(trainer);
-    EXPECT_EQ(std::signal(signal, former), SIG_IGN);
+    EXPECT_EQ(std::signal(signal, former), formerly);
     EXPECT_TRUE(result.interrupted);
     EXPECT_EQ(result.signal, signal);
     EXPECT_EQ(checkpoint_names(run).back(), "checkpoint-000000014.safetensors");

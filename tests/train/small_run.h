@@ -70,15 +70,18 @@ class SmallRun {
     make_optimizer();
   }
 
-  /// Fills in what belongs to the run and trains.
-  Result fit(TrainerOptions options) {
+  /// Fills in what belongs to the run and trains; validates on other samples, or on the training
+  /// loader.
+  Result fit(TrainerOptions options, bool validate_on_training = false) {
     options.epochs = options_.epochs;
     options.scheduler = schedule_.get();
     options.plateau = plateau_.get();
-    return Trainer(*model_, *optimizer_, std::move(options)).fit(*training_, &*validation_);
+    return Trainer(*model_, *optimizer_, std::move(options))
+        .fit(*training_, validate_on_training ? &*training_ : &*validation_);
   }
 
   SmallNet& model() { return *model_; }
+  const data::DataLoader& training() const { return *training_; }
   optim::Optimizer& optimizer() { return *optimizer_; }
 
  private:

@@ -8,6 +8,8 @@
 #include <csignal>
 #include <limits>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include <facula/autograd.h>
@@ -106,6 +108,71 @@ TEST(Trainer, MetricsAreAveragesOverSamples) {
   EXPECT_FALSE(model.logits.grad().defined());
 }
 
+/// Samples of two tensors: the number of the sample is what both hold.
+struct Pairs : data::Dataset {
+  Pairs(Dims input, Dims target) : input(input), target(target) {}
+  std::int64_t size() const override { return 8; }
+  data::Sample get(std::int64_t i) const override {
+    return {full(input, static_cast<double>(i)), full(target, i % 2, kInt64)};
+  }
+  const Dims input, target;
+};
+
+/// Its output has the input's size; the first class is always the greatest.
+struct Scaled : nn::Module {
+  nn::Parameter scale{*this, "scale", ones({1})};
+  Tensor forward(const Tensor& x) const override { return x * scale; }
+};
+
+TEST(Trainer, AccuracyCountsEveryLabel) {
+  Scaled model;
+  optim::SGD optimizer(model.parameters(), {.lr = 1e-3});
+  const data::DataLoader loader(std::make_shared<Pairs>(Dims{3, 4, 5}, Dims{4, 5}),
+                                {.batch_size = 3});
+  EXPECT_DOUBLE_EQ(evaluate(model, loader).accuracy, 0.5);
+  const Result result = Trainer(model, optimizer).fit(loader, &loader);
+  EXPECT_DOUBLE_EQ(result.epochs[0].training.accuracy, 0.5);
+  EXPECT_DOUBLE_EQ(result.epochs[0].validation->accuracy, 0.5);
+}
+
+TEST(Trainer, OutputsWithoutClassesAreRefusedBeforeAnUpdate) {
+  const Loss mean = [](const Tensor& output, const Tensor&) { return output.mean(); };
+  const std::tuple<Dims, Dims, const char*> problems[] = {
+      {{}, {}, "size [4]"}, {{3}, {2}, "size [4, 2]"}, {{3, 2}, {}, "size [4, 2]"}};
+  for (const auto& [input, target, part] : problems) {
+    Scaled model;
+    optim::SGD optimizer(model.parameters(), {.lr = 1});
+    const data::DataLoader loader(std::make_shared<Pairs>(input, target), {.batch_size = 4});
+    EXPECT_ERROR(ShapeError, "evaluate: ", evaluate(model, loader, mean));
+    expect_error<ShapeError>([&] { Trainer(model, optimizer, {.loss = mean}).fit(loader); },
+                             {"Trainer: ", part});
+    EXPECT_EQ(model.scale.item<double>(), 1);
+  }
+}
+
+TEST(Trainer, AnEpochMayHaveFewerBatches) {
+  struct Gaps : Pairs {
+    explicit Gaps(std::int64_t good) : Pairs({2}, {}), good(good) {}
+    data::Sample get(std::int64_t i) const override {
+      if (i >= good) throw IoError("gone");
+      return Pairs::get(i);
+    }
+    std::int64_t good;
+  };
+  const auto fit = [](std::int64_t good) {
+    Scaled model;
+    optim::SGD optimizer(model.parameters(), {.lr = 1e-3});
+    const data::DataLoader loader(std::make_shared<Gaps>(good),
+                                  {.batch_size = 2, .skip_errors = true});
+    return Trainer(model, optimizer, {.epochs = 3}).fit(loader);
+  };
+  const Result result = fit(4);  // two of four batches
+  EXPECT_EQ(result.steps, 6);
+  EXPECT_EQ(result.epochs.size(), 3u);
+  EXPECT_FALSE(result.interrupted);
+  EXPECT_ERROR(ValueError, "no batch in epoch 1", fit(0));
+}
+
 TEST(Trainer, EvaluatesInEvalMode) {
   Classifier model;
   const data::DataLoader loader = loader_of(rows(64));
@@ -133,8 +200,8 @@ TEST(Trainer, EachModuleKeepsItsMode) {
   optim::SGD optimizer(model.parameters(), {.lr = 1e-3});
   std::vector<std::vector<bool>> training;
   Trainer trainer(model, optimizer, {.epochs = 2, .on_step = [&](const StepReport&) {
-                    training.push_back(modes());
-                  }});
+                                       training.push_back(modes());
+                                     }});
   trainer.fit(loader, &loader);
   EXPECT_EQ(training, std::vector(4, before));
   model.eval();
@@ -230,6 +297,9 @@ TEST(Trainer, StopsAtALossThatIsNotFinite) {
       {"the loss is", "step 2", "epoch 1", "learning rate 1e+30", "last good loss", "at step 1"});
 }
 
+/// Ignores nothing, unlike SIG_IGN, and does nothing.
+void formerly(int) {}
+
 TEST(Trainer, InterruptEndsAfterTheStep) {
   Classifier model;
   optim::SGD optimizer(model.parameters(), {.lr = 0.1});
@@ -239,15 +309,35 @@ TEST(Trainer, InterruptEndsAfterTheStep) {
                   {.epochs = 100, .run_folder = folder / "run", .on_step = [&](const StepReport&) {
                      if (++steps == 6) std::raise(SIGINT);
                    }});
-  const auto former = std::signal(SIGINT, SIG_IGN);
+  const auto former = std::signal(SIGINT, formerly);
   const Result result = trainer.fit(loader_of(rows(64)));
-  EXPECT_EQ(std::signal(SIGINT, former), SIG_IGN);  // the former handler is back
+  EXPECT_EQ(std::signal(SIGINT, former), formerly);  // the former handler is back
   EXPECT_TRUE(result.interrupted);
   EXPECT_EQ(steps, 6);
   EXPECT_EQ(result.epochs.size(), 1u);  // the second one is incomplete
   Classifier restored;
   restored.load_state_dict(load_safetensors(folder / "run/model.safetensors"));
   EXPECT_EQ(restored.output.weight.to_vector<float>(), model.output.weight.to_vector<float>());
+}
+
+TEST(Trainer, SignalsThatAreIgnoredStaySo) {
+  Classifier model;
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+  for (const auto& [ignored, heeded] : {std::pair(SIGINT, SIGTERM), {SIGTERM, SIGINT}}) {
+    const auto former = std::signal(ignored, SIG_IGN), other = std::signal(heeded, formerly);
+    Trainer trainer(model, optimizer, {.epochs = 2, .on_step = [&](const StepReport& report) {
+                                         if (report.step == 2) std::raise(ignored);
+                                         if (report.step != 5) return;
+                                         std::raise(heeded);
+                                         std::raise(ignored);  // still, when the other would kill
+                                       }});
+    const Result result = trainer.fit(loader_of(rows(64)));
+    EXPECT_TRUE(result.interrupted);
+    EXPECT_EQ(result.signal, heeded);
+    EXPECT_EQ(result.steps, 5);
+    EXPECT_EQ(std::signal(ignored, former), SIG_IGN);
+    EXPECT_EQ(std::signal(heeded, other), formerly);
+  }
 }
 
 TEST(Trainer, WritesMetricsAndWeights) {

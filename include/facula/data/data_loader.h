@@ -81,6 +81,10 @@ class FACULA_API Epoch {
   /// fails; the call after that goes on with the next batch.
   bool next(Batch& batch);
 
+  /// Where it stands, for DataLoader::load_state_dict() and whatever other epochs its loader has
+  /// begun meanwhile: its number and how many samples have been delivered, over all ranks.
+  StateDict state_dict() const;
+
   /// For range-based loops; an epoch can be gone through once.
   class Iterator {
    public:
@@ -137,8 +141,8 @@ class FACULA_API DataLoader {
   /// Begins epoch `number` (0, 1, ... below 2^32). The loader may be gone before the epoch is over.
   Epoch epoch(std::int64_t number) const;
 
-  /// Where the epoch begun last stands: its number and how many samples have been delivered, over
-  /// all ranks; or what was loaded, before an epoch.
+  /// Where the epoch begun last, by whichever copy of the loader, stands, as Epoch::state_dict();
+  /// or what was loaded, before an epoch.
   StateDict state_dict() const;
   /// The next epoch() with the saved number yields the batches that were not delivered, whatever
   /// the number of workers and ranks, and of a map-style set whatever the batch size. Throws

@@ -28,6 +28,8 @@
 //   training mode batch norm writes its statistics, so one thread at a time.
 // * Parameters with requires_grad_(false) are left out of recording: fine-tuning the last layers of
 //   a network costs no memory and no backward time for the others.
+// * A module made or copied in InferenceMode is one like any other, and can be trained outside it:
+//   parameters and buffers copy a tensor made there.
 #pragma once
 
 #include <concepts>
@@ -100,8 +102,7 @@ class FACULA_API Parameter : public Tensor, public Member {
 /// persistent ones appear in state_dict().
 class FACULA_API Buffer : public Tensor, public Member {
  public:
-  Buffer(const Place& place, Tensor value, bool persistent = true)
-      : Tensor(std::move(value)), Member(Kind::buffer, place), persistent_(persistent) {}
+  Buffer(const Place& place, Tensor value, bool persistent = true);
   template <std::derived_from<Module> Parent>
   Buffer(Parent& parent, const char* name, Tensor value, bool persistent = true)
       : Buffer(Place(parent, name), std::move(value), persistent) {}
@@ -109,10 +110,7 @@ class FACULA_API Buffer : public Tensor, public Member {
   Buffer(Buffer&&) = default;
   Buffer& operator=(const Buffer&) = default;
   Buffer& operator=(Buffer&&) = default;
-  Buffer& operator=(Tensor value) {
-    Tensor::operator=(std::move(value));
-    return *this;
-  }
+  Buffer& operator=(Tensor value);
   bool persistent() const { return persistent_; }
 
  private:

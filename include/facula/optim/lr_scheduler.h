@@ -9,7 +9,8 @@
 // formula's, because a second schedule, ReduceLROnPlateau or set_lr() changed it, step() scales it
 // as the formula goes on, so that all of them act together, as PyTorch's chainable schedules do
 // (here LambdaLR and OneCycleLR as well; where a formula's rate is below the least, not negative).
-// A resumed run has the rates of an uninterrupted one, bit for bit. The optimizer must outlive its schedules.
+// A resumed run has the rates of an uninterrupted one, bit for bit. The optimizer must outlive its
+// schedules.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +36,7 @@ class FACULA_API LRScheduler {
   std::vector<double> get_last_lr() const;
 
   virtual StateDict state_dict() const;
-  /// Restores the position and the rates of all groups.
+  /// Restores the position and the rates of all groups, or throws and changes nothing.
   virtual void load_state_dict(const StateDict& state);
 
  protected:
@@ -57,6 +58,9 @@ class FACULA_API LRScheduler {
 
  private:
   friend class SequentialLR;
+
+  /// The formula's rates of all groups from other base rates.
+  std::vector<double> rates_from(std::vector<double> base_lrs, std::int64_t t);
 
   Optimizer* optimizer_;
   std::vector<double> base_lrs_;

@@ -88,6 +88,8 @@ class FACULA_API Optimizer {
   };
 
   explicit Optimizer(const char* name) : name_(name) {}
+  /// For messages.
+  const char* name() const { return name_; }
 
   /// Adds a group after the subclass has added its options. Throws ValueError for an empty list and
   /// for parameters that are no leaves, not floating or already there.
