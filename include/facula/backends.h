@@ -14,10 +14,10 @@ namespace facula::backends::cpu {
 /// weights 4e-6, where a and b are what is multiplied: input, weight or gradient of the output.
 /// Measured, signs that are alike in all channels come to 2.5e-5 of that, equal numbers to 7e-6 and
 /// others to 4e-7, while direct summation, whose sums are longer, comes to 3e-5 for equal numbers
-/// and to 1e-6. Problems with sums too long for this bound are left to direct summation. Errors spread
-/// over the tiles, though: of normally distributed numbers they are up to seven times those of
-/// direct summation, and up to fifteen times where a few numbers are far larger than the others. A
-/// NaN or infinity reaches all pixels of its tiles of 4x4, in gradients with stride 2 of 8x8.
+/// and to 1e-6. Problems with sums too long for this bound are left to direct summation. Errors
+/// spread over the tiles, though: of normally distributed numbers they are up to seven times those
+/// of direct summation, and up to fifteen times where a few numbers are far larger than the others.
+/// A NaN or infinity reaches all pixels of its tiles of 4x4, in gradients with stride 2 of 8x8.
 ///
 /// On unless FACULA_WINOGRAD=0.
 FACULA_API bool winograd();
@@ -33,7 +33,8 @@ enum class Alternatives : std::uint8_t {
 /// Whether convolutions and matrix products choose among their implementations by measuring them
 /// when a problem (sizes, strides, attributes, threads) first comes, which takes four runs of each
 /// or up to 0.2 s, whichever is more, instead of by a fixed order. Worth it where the same sizes
-/// come again and again. Off by default. Those that give the same bits are so far the block sizes of Winograd's algorithm.
+/// come again and again. Off by default. Those that give the same bits are so far the block sizes
+/// of Winograd's algorithm.
 FACULA_API bool benchmark();
 /// Turns that on or off for all threads; what was measured is remembered until the program ends.
 /// With Alternatives::any_rounding, results may differ in rounding from run to run, because the

@@ -224,7 +224,7 @@ struct Residual {
 
 /// Mean, 1/sqrt(variance + eps) and, unless undefined, biased variance of every channel of x, which
 /// is dense. The variance cannot be had from 1/sqrt(variance + eps), where eps drowns small ones.
-/// Channels of nothing have mean and variance 0, which keep their gradients 0.
+/// Channels of nothing have mean and variance 0, which keep their gradients 0 for eps > 0.
 template <class T>
 void compute_stats(const Tensor& x, double eps, const Tensor& means, const Tensor& inverses,
                    const Tensor& variances) {
