@@ -1,4 +1,4 @@
-// The error of our float functions (ops/schema/scalar_math.h) against the C library's double ones:
+// The error of our float functions (ops/schema/scalar.h) against the C library's double ones:
 // the maximum over all 2^32 arguments, or for pow and atan2 over 2^28 random pairs, in units in the
 // last place of the result, and the time per element. Needs no library; from the repository root:
 //

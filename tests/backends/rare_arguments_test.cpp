@@ -16,12 +16,12 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-/// Positive numbers with one of `rare` in some blocks of 256, at the beginning, the end or between,
-/// and in the last elements, which fill no block.
+/// Positive numbers below 4 with one of `rare` in some blocks of 256, at the beginning, the end or
+/// between, and in the last elements, which fill no block.
 std::vector<float> with_rare(const std::vector<float>& rare) {
   std::vector<float> values;
   for (std::size_t block = 0; block < 2 * rare.size(); ++block) {
-    for (int i = 0; i < 256; ++i) values.push_back(0.001f * static_cast<float>(1 + i * i));
+    for (int i = 0; i < 256; ++i) values.push_back(0.00006f * static_cast<float>(1 + i * i));
     if (block % 2 == 0) values[256 * block + (block * 51) % 256] = rare[block / 2];
   }
   values.insert(values.end(), {1.5f, rare[0], 2.5f});
@@ -65,6 +65,11 @@ TEST(RareArguments, OfAngles) {
       cos, [](float x) { return scalar::cos(x); }, rare);
   check_unary(
       tan, [](float x) { return scalar::tan(x); }, rare);
+}
+
+TEST(RareArguments, OfErfc) {
+  check_unary(erfc, [](float x) { return scalar::erfc(x); },
+              {4.0f, -4.0f, 6.0f, -9.0f, 1e5f, -3e20f, kInf, -kInf, kNan});
 }
 
 TEST(RareArguments, OfPow) {

@@ -1,4 +1,4 @@
-// The float functions of ops/schema/scalar_math.h beside the C library's double ones, for those who
+// The float functions of ops/schema/scalar.h beside the C library's double ones, for those who
 // measure their error: scalar_math_test and benchmarks/math_accuracy.
 #pragma once
 

@@ -39,12 +39,12 @@ std::vector<float> arguments() {
     values.push_back(std::bit_cast<float>(static_cast<uint32_t>(bits)));
   }
   for (const float edge :
-       {0.0f,       1.0f,    2.0f,       0.25f,      0.35f,      0.5f,        0.5493062f,
-        0.7071068f, 0.925f,  1.4142135f, 1.5707964f, 3.1415927f, 4.0f,        9.0f,
-        9.5f,       10.2f,   13.26f,     16.635532f, 17.3f,      24.0f,       3.4475179f,
-        6.237699f,  80.0f,   88.72f,     89.4f,      87.33f,     103.97f,     120.0f,
-        126.0f,     128.0f,  149.0f,     151.0f,     1.1f,       2047.99988f, 0x1p-12f,
-        0x1p-24f,   0x1p23f, 0x1p53f,    0x1p81f,    1e5f,       0x1p-126f,   kMax}) {
+       {0.0f,    1.0f,        2.0f,       0.25f,      0.35f,      0.5f,      0.5493062f, 0.7071068f,
+        0.925f,  1.4142135f,  1.5707964f, 3.1415927f, 4.0f,       9.0f,      9.5f,       10.2f,
+        13.26f,  16.635532f,  17.3f,      24.0f,      3.4475179f, 6.237699f, 80.0f,      88.72f,
+        89.4f,   87.33f,      103.97f,    120.0f,     126.0f,     128.0f,    149.0f,     151.0f,
+        1.1f,    2047.99988f, 0x1p-12f,   1.375f,     6.25f,      10.06f,    10.1f,      0x1p-24f,
+        0x1p23f, 0x1p53f,     0x1p81f,    1e5f,       0x1p-126f,  kMax}) {
     const int32_t center = std::bit_cast<int32_t>(edge);
     for (int32_t offset = -1000; offset <= 1000; ++offset) {
       const uint32_t bits = static_cast<uint32_t>(center) + static_cast<uint32_t>(offset);
@@ -184,14 +184,18 @@ TEST(ScalarMath, NanPropagates) {
 }
 
 // Loops compute blocks of common arguments with these alone.
-TEST(ScalarMath, CommonAnglesHaveTheBitsOfAll) {
+TEST(ScalarMath, CommonMagnitudesHaveTheBitsOfAll) {
   for (const float x : arguments()) {
-    if (scalar::detail::angle_rarity(x) < scalar::detail::kRareAngle) {
+    const uint32_t rarity = scalar::detail::magnitude_rarity(x);
+    if (rarity < scalar::detail::kRareAngle) {
       ASSERT_TRUE(same(scalar::common_sin(x), scalar::sin(x))) << x;
       ASSERT_TRUE(same(scalar::common_cos(x), scalar::cos(x))) << x;
     }
-    if (scalar::detail::angle_rarity(x) < scalar::detail::kRareTanAngle) {
+    if (rarity < scalar::detail::kRareTanAngle) {
       ASSERT_TRUE(same(scalar::common_tan(x), scalar::tan(x))) << x;
+    }
+    if (rarity < scalar::detail::kRareErfcArgument) {
+      ASSERT_TRUE(same(scalar::common_erfc(x), scalar::erfc(x))) << x;
     }
   }
 }

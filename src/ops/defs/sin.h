@@ -11,7 +11,7 @@ struct sin_functor : FloatingFunctor {
     return sin(x);
   }
   static constexpr uint32_t rare = detail::kRareAngle;
-  FACULA_FN uint32_t rarity(float x) const { return detail::angle_rarity(x); }
+  FACULA_FN uint32_t rarity(float x) const { return detail::magnitude_rarity(x); }
   FACULA_FN float common(float x) const { return common_sin(x); }
 };
 

@@ -11,7 +11,7 @@ struct tan_functor : FloatingFunctor {
     return tan(x);
   }
   static constexpr uint32_t rare = detail::kRareTanAngle;
-  FACULA_FN uint32_t rarity(float x) const { return detail::angle_rarity(x); }
+  FACULA_FN uint32_t rarity(float x) const { return detail::magnitude_rarity(x); }
   FACULA_FN float common(float x) const { return common_tan(x); }
 };
 

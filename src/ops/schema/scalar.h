@@ -40,6 +40,7 @@
 
 #include "ops/schema/scalar_base.h"
 #include "ops/schema/scalar_math.h"
+#include "ops/schema/scalar_trig.h"
 
 namespace facula::scalar {
 

@@ -2,8 +2,7 @@
 //
 // Written for compilers to vectorise and to give the same bits on every instruction set: no tables,
 // no branches, a fixed order of operations. All stay in float and use fma wherever it saves an
-// operation or tells what was rounded away; only huge angles work in double inside, where vectors
-// are half as long but no trick is needed for the last bit.
+// operation or tells what was rounded away.
 // Multiplications, divisions and comparisons are what they are short of: AVX-512 processors have
 // one unit for them beside one for the rest, so bounds are set and exponents split with integers.
 // Coefficients are minimax (Remez) for the relative error on the interval given, rounded to the
@@ -27,10 +26,6 @@ template <class... C>
 FACULA_FN float horner(float x, float sum, float next, C... rest) {
   return horner(x, fma(sum, x, next), rest...);
 }
-template <class... C>
-FACULA_FN double horner(double x, double sum, double next, C... rest) {
-  return horner(x, sum * x + next, rest...);
-}
 
 /// x within (-inf, high], NaN kept: the comparison is false for NaN, and x stands last. One or two
 /// instructions on x86, whereas min of the vocabulary needs three.
@@ -47,9 +42,8 @@ FACULA_FN float bounded(float x, float low, float high) {
   return bounded(as_float(static_cast<int32_t>(bits)), high);
 }
 
-// Adding 1.5 * 2^23 (2^52 in double) leaves x rounded to an integer in the lowest mantissa bits.
+// Adding 1.5 * 2^23 leaves x rounded to an integer in the lowest mantissa bits.
 inline constexpr float kRound = 0x1.8p23f;
-inline constexpr double kRoundDouble = 0x1.8p52;
 /// The same with 254 more in the lowest bits, where scale() wants them.
 inline constexpr float kRoundToScale = kRound + 254;
 
@@ -148,6 +142,54 @@ struct Quotient {
 FACULA_FN Quotient mills_ratio(float a) {
   return {horner(a, 0.0404102201f, 0.214853892f, 0.5f),
           horner(a, 0.099513533f, 0.560222015f, 1.22759827f, 1.0f)};
+}
+
+/// Chooses among constants for four intervals of an argument, or for the first two.
+struct ErfcPiece {
+  bool beyond_first, beyond_second, beyond_third;
+  FACULA_FN float operator()(float first, float second, float third, float fourth) const {
+    return select(beyond_second, select(beyond_third, fourth, third),
+                  select(beyond_first, second, first));
+  }
+};
+struct CommonErfcPiece {
+  bool beyond_first;
+  FACULA_FN float operator()(float first, float second, float, float) const {
+    return select(beyond_first, second, first);
+  }
+};
+
+/// erfc(a) = (1 + t) * 2^n for a in [0, 10.1], t in [-0.36, 0.54].
+struct ErfcFactors {
+  float t;
+  float shifted;  // n + kRound
+};
+/// log(erfc(a)) is -a^2 + c + v * q(v) for v = a - b in each of four intervals. The b are short, so
+/// that v is exact but for the smallest a, and such that c is short: its sum with n * ln2 is exact,
+/// too. A parabola is near enough for n: |r| <= 0.43.
+template <class Piece>
+FACULA_FN ErfcFactors erfc_factors(float a, Piece piece) {
+  const float slope = piece(-1.18300993f, -0.476089363f, -0.230831206f, -0.219289646f);
+  const float round = piece(kRound, kRound - 1, kRound - 2, kRound - 2);
+  const float shifted = fma(a, fma(a, -1.44269504f, slope), round);
+  const float n = shifted - kRound;
+  const float v = a - piece(0.44140625f, 2.49511719f, 4.97070312f, 8.13574219f);
+  const float c = piece(-0.435392618f, -1.55509186f, -2.19522858f, -2.67604828f);
+  const float q =
+      horner(v, piece(-6.17442929e-05f, 1.49021162e-06f, 1.59517228e-07f, 4.53655336e-09f),
+             piece(0.000271111494f, -1.31519646e-05f, -7.67379447e-07f, -4.44098305e-08f),
+             piece(-0.000286377035f, 7.81103299e-05f, 5.09604615e-06f, 4.23106712e-07f),
+             piece(-0.00218466553f, -0.000422945479f, -3.88709886e-05f, -4.51963342e-06f),
+             piece(0.016244866f, 0.00217531133f, 0.000287362229f, 4.94557898e-05f),
+             piece(-0.0707794279f, -0.0109005459f, -0.00218599825f, -0.000567701703f),
+             piece(0.249059319f, 0.0562657267f, 0.0181236137f, 0.00723160012f),
+             piece(-0.861176193f, -0.353229433f, -0.193756387f, -0.121123902f));
+  // ln2 in two parts, the first of 15 bits: exact
+  const float rest = fma(n, -1.42860677e-6f, fma(-a, a, fma(n, -0.693145752f, c)));
+  const float r = fma(v, q, rest), s = r * r;
+  // exp_rest, for this r
+  const float high = fma(0.00136763533f, s, fma(0.00838795025f, r, 0.0416734815f));
+  return {fma(fma(high, s, fma(0.166663185f, r, 0.499999583f)), s, r), shifted};
 }
 
 /// u = m * 2^k with m in [sqrt(1/2), sqrt(2)), for normal positive u.
@@ -250,120 +292,17 @@ FACULA_FN float exp2_sum(FloatPair x) {
   return scale(exp2m1(r), shifted);
 }
 
-/// For |x| < kSmallAngle: x = n * pi/2 + r with |r| <= pi/4, n modulo 4 in the lowest bits. pi/2
-/// comes in three parts, of which the first leaves no rounding error.
-struct SmallAngle {
-  float r;
-  int32_t n;
-};
-inline constexpr float kSmallAngle = 0x1p15f;
-FACULA_FN SmallAngle reduce_small_angle(float x) {
-  const float shifted = fma(x, 0.636619747f, kRound);
-  const float n = shifted - kRound;
-  const float r = fma(n, -0x1.4442dp-24f, fma(n, -0x1.921fb4p0f, x));
-  return {fma(n, -0x1.846988p-48f, r), as_int(shifted)};
-}
-
-/// For |x| < kSmallTanAngle: x = n * pi/2 + r + low, |r| <= pi/4, where low is what rounding took
-/// from r, with the sign of zero that keeps r + low = -0. Of the three parts of pi/2 the first
-/// leaves no rounding error, and that of the second is exact.
-struct TanAngle {
-  float r, low;
-  int32_t n;
-};
-inline constexpr float kSmallTanAngle = 0x1p11f;
-FACULA_FN TanAngle reduce_tan_angle(float x) {
-  const float shifted = fma(x, 0.636619747f, kRound);
-  const float n = shifted - kRound;
-  const float rest = fma(n, -0x1.921fb4p0f, x);
-  const float r = fma(n, -0x1.444p-24f, rest);
-  return {r, -fma(n, 0x1.68c234p-39f, fma(n, 0x1.444p-24f, r - rest)), as_int(shifted)};
-}
-
-/// tan(r + low) for |r| <= pi/4.
-FACULA_FN float tan_reduced(float r, float low) {
-  const float s = r * r;
-  const float p = horner(s, 0.00939652603f, 0.00310148229f, 0.0244413912f, 0.0534082018f,
-                         0.133388355f, 0.333331555f);
-  return fma(s, fma(r, p, low), low) + r;
-}
-
-/// sin(angle + quarters * pi/2).
-FACULA_FN float small_sin(SmallAngle angle, uint32_t quarters) {
-  const float r = angle.r, s = r * r;
-  const uint32_t n = static_cast<uint32_t>(angle.n) + quarters;
-  const float sin =
-      fma(r * s, horner(s, 2.7183044e-06f, -1.9839335e-04f, 8.333329e-03f, -1.6666667e-01f), r);
-  const float cos = horner(s, 2.443838e-05f, -1.3887367e-03f, 4.1666646e-02f, -0.5f, 1.0f);
-  const float y = select((n & 1) != 0, cos, sin);
-  return as_float(as_int(y) ^ static_cast<int32_t>((n & 2) << 30));
-}
-
-/// x = (n + r) * pi/2 with |r| <= 1/2; n modulo 4 matters only.
-struct Quadrant {
-  double r, n;
-};
-
-/// t less its nearest multiple of 4, for products of at most 52 bits: all multiples beyond 2^53.
-FACULA_FN double modulo4(double t) {
-  const double rest = t - ((t + 0x1.8p54) - 0x1.8p54);
-  return select(abs(t) < 0x1p53, rest, 0.0);
-}
-
-/// For every finite x (Payne & Hanek 1983): 2/pi is cut into pieces of 28 bits, so that the
-/// products with the 24 bits of x are exact and lose their multiples of 4 exactly. Five pieces give
-/// 2^-57 and more in the worst case; beyond 2^81 the first two contribute multiples of 4 only.
-FACULA_FN Quadrant reduce_angle(float x) {
-  const double v = x;
-  const bool big = abs(v) >= 0x1p81;
-  const double t0 = modulo4(v * select(big, 0x29fc275p-84, 0xa2f9836p-28));
-  const double t1 = modulo4(v * select(big, 0x7d1f534p-112, 0xe4e4415p-56));
-  const double t2 = modulo4(v * select(big, 0xddc0db6p-140, 0x29fc275p-84));
-  const double t3 = v * select(big, 0x295993cp-168, 0x7d1f534p-112);
-  const double t4 = v * select(big, 0x439041fp-196, 0xddc0db6p-140);
-  const double n = ((t0 + t1 + t2) + kRoundDouble) - kRoundDouble;
-  return {((((t0 - n) + t1) + t2) + t3) + t4, n};
-}
-
-struct SinCos {
-  double sin, cos;
-};
-/// Of r * pi/2, |r| <= 1/2, within 2^-34.
-FACULA_FN SinCos sincos_quadrant(double r) {
-  const double a = r * 1.5707963267948966;
-  const double s = a * a;
-  return {a * horner(s, 2.7170758635205149e-06, -0.00019839169983601752, 0.0083333286622047659,
-                     -0.16666666630155011, 0.99999999999540456),
-          horner(s, 2.4371811844073159e-05, -0.0013886519548266904, 0.041666612905845515,
-                 -0.49999999568038361, 0.99999999994335964)};
-}
-
-FACULA_FN bool is_odd(double n) {
-  const double half = n * 0.5;
-  return (half + kRoundDouble) - kRoundDouble != half;
-}
-
-/// sin((n + r) * pi/2).
-FACULA_FN float sin_quadrant(double r, double n) {
-  const auto [sin, cos] = sincos_quadrant(r);
-  const double y = select(is_odd(n), cos, sin);
-  const int64_t second_bit = as_int(n + kRoundDouble) << 62;
-  constexpr int64_t sign_bit = std::numeric_limits<int64_t>::min();
-  return static_cast<float>(as_float(as_int(y) ^ (second_bit & sign_bit)));
-}
-
 // The rarity of an argument orders those that a common_... function takes below a bound, others at
 // or above it, in the fewest instructions: functors of such ops tell it to their loops.
-FACULA_FN uint32_t angle_rarity(float x) { return static_cast<uint32_t>(as_int(abs(x))); }
-inline constexpr uint32_t kRareAngle = __builtin_bit_cast(uint32_t, kSmallAngle);
-inline constexpr uint32_t kRareTanAngle = __builtin_bit_cast(uint32_t, kSmallTanAngle);
+FACULA_FN uint32_t magnitude_rarity(float x) { return static_cast<uint32_t>(as_int(abs(x))); }
+inline constexpr uint32_t kRareErfcArgument = __builtin_bit_cast(uint32_t, 4.0f);
 /// Normal x > 0 are common.
 FACULA_FN uint32_t log_rarity(float x) { return static_cast<uint32_t>(as_int(x)) - 0x00800000u; }
 inline constexpr uint32_t kRareLogarithm = 0x7f000000;
 /// Common are normal a > 0 with |b| < 2^16, for which bounded_product gives |low| < 45.
 FACULA_FN uint32_t pow_rarity(float a, float b) {
   constexpr uint32_t end = 0x47800000;  // 2^16
-  return max(log_rarity(a), angle_rarity(b) + (kRareLogarithm - end));
+  return max(log_rarity(a), magnitude_rarity(b) + (kRareLogarithm - end));
 }
 
 }  // namespace detail
@@ -469,64 +408,21 @@ FACULA_FN float gelu(float x) {
   return fma(-a, tail, as_float(max(as_int(x), 0)));
 }
 
-/// 1 - erf(x), accurate down to the smallest subnormal: e^(-a^2) * p(w) for a = |x| and
-/// w = 2 / (a + 2) with p(w) = d * w * (1 + v * q(v)), v = w - c for the c that makes ln(2 d) a
-/// short number. What rounding takes from w and from the largest terms comes back as corrections.
-FACULA_FN float erfc(float x) {
-  const float a = detail::at_most(abs(x), 10.1f);
-  const float shifted = fma(a, a * -1.44269504f, detail::kRound);
-  const float n = shifted - detail::kRound;
-  // r + r_low = -a^2 - n * ln2 + ln(2 d), ln2 in two parts, the first of 15 bits: exact
-  const float r = fma(-a, a, fma(n, -0.693145752f, 0.00360107422f)), r_low = n * -1.42860677e-6f;
-  const float reduced = r + r_low;
-  const float square = reduced * reduced;
-  const float small =
-      fma(detail::exp_rest(reduced, square), square, r_low);  // e^(r + r_low) - 1 - r
-  // w in steps of 2^-24, so that both u and twice its relative error are exact
-  const float u = 1.0f - 2.0f / (a + 2.0f), w = 1.0f - u;
-  const float error = fma(-w, a, u + u) * fma(w, 0.705f, 0.49f);  // of p(w), relative
-  const float growth = (fma(error, small + r, error) + small) + r;
-  const float v = w - 0.486779034f, wv = w * v;
-  const float q =
-      detail::horner(v, 0.0689855218f, -0.0299507864f, -0.149303615f, 0.121651046f, 0.185086533f,
-                     -0.221590787f, -0.328723758f, 0.308250308f, 1.10199296f, 1.34008384f);
-  const float p = fma(wv, q, w), p_low = fma(wv, q, w - p);
-  const float scaled = (p + fma(p, growth, p_low)) *
-                       detail::power(detail::exponent(shifted) + detail::exponent(126 + 32));
-  const float y = scaled * 0x1p-32f;
+/// 1 - erf(x), accurate down to the smallest subnormal. common_erfc is for |x| < 4.
+FACULA_FN float common_erfc(float x) {
+  const float a = abs(x);
+  const auto [t, shifted] = detail::erfc_factors(a, detail::CommonErfcPiece{a >= 1.375f});
+  const uint32_t bits = static_cast<uint32_t>(as_int(1.0f + t));
+  const float y = detail::power(bits + detail::exponent(shifted));
   return select(as_int(x) < 0, 2.0f - y, y);
 }
-
-// sin, cos and tan reduce every finite x exactly, huge ones included; NaN for infinities. For small
-// angles they are common_sin, common_cos and common_tan, which loops may compute alone.
-FACULA_FN float common_sin(float x) {
-  const float y = detail::small_sin(detail::reduce_small_angle(x), 0);
-  return select(x == 0.0f, x, y);  // -0 stays
-}
-FACULA_FN float common_cos(float x) { return detail::small_sin(detail::reduce_small_angle(x), 1); }
-FACULA_FN float sin(float x) {
-  const auto [r, n] = detail::reduce_angle(x);
-  const float large = select(abs(x) < detail::kInf, detail::sin_quadrant(r, n), detail::kNan);
-  return select(abs(x) < detail::kSmallAngle, common_sin(x), large);
-}
-FACULA_FN float cos(float x) {
-  const auto [r, n] = detail::reduce_angle(x);
-  const float large = select(abs(x) < detail::kInf, detail::sin_quadrant(r, n + 1.0), detail::kNan);
-  return select(abs(x) < detail::kSmallAngle, common_cos(x), large);
-}
-FACULA_FN float common_tan(float x) {
-  const auto [r, low, n] = detail::reduce_tan_angle(x);
-  const float t = detail::tan_reduced(r, low);
-  const bool odd = (n & 1) != 0;
-  return select(odd, -1.0f, t) / select(odd, t, 1.0f);
-}
-FACULA_FN float tan(float x) {
-  const auto [r, n] = detail::reduce_angle(x);
-  const auto [sin, cos] = detail::sincos_quadrant(r);
-  const bool odd = detail::is_odd(n);
-  const float y = static_cast<float>(select(odd, -cos, sin) / select(odd, sin, cos));
-  const float large = select(abs(x) < detail::kInf, y, detail::kNan);
-  return select(abs(x) < detail::kSmallTanAngle, common_tan(x), large);
+FACULA_FN float erfc(float x) {
+  const float a = detail::at_most(abs(x), 10.1f);
+  const auto [t, shifted] =
+      detail::erfc_factors(a, detail::ErfcPiece{a >= 1.375f, a >= 4.0f, a >= 6.25f});
+  const float power = detail::power(detail::exponent(shifted) + detail::exponent(127 + 32));
+  const float y = fma(t, power, power) * 0x1p-32f;
+  return select(as_int(x) < 0, 2.0f - y, y);
 }
 
 /// (2^k - 2^-k) / 2 * cosh(r) + (2^k + 2^-k) / 2 * sinh(r), x itself where nothing is added to it.
@@ -549,18 +445,6 @@ FACULA_FN float sinh(float x) {
 FACULA_FN float cosh(float x) {
   const float q = detail::quarter_exp(detail::at_most(abs(x), 89.5f));
   return 2.0f * (q + 0.0625f / q);
-}
-
-FACULA_FN float atan(float x) {
-  const float a = abs(x);
-  const bool large = a > 1.0f;
-  const float t = select(large, -1.0f, a) / select(large, a, 1.0f);
-  const float s = t * t;
-  const float p =
-      detail::horner(s, -0.00179363729f, 0.0109146833f, -0.0311780069f, 0.0579577722f,
-                     -0.0840346217f, 0.109521903f, -0.142642424f, 0.199985489f, -0.333332986f);
-  const float y = fma(p * s, t, t);
-  return copysign(select(large, 1.57079637f + y, y), x);
 }
 
 /// a to the power b, with all special cases of C's pow. common_pow is for ordinary pairs, and is
