@@ -166,12 +166,13 @@ struct ErfcFactors {
 };
 /// log(erfc(a)) is -a^2 + c + v * q(v) for v = a - b in each of four intervals. The b are short, so
 /// that v is exact but for the smallest a, and such that c is short: its sum with n * ln2 is exact,
-/// too. A parabola is near enough for n: |r| <= 0.43.
+/// too. A parabola is near enough for n: |r| <= 0.404.
 template <class Piece>
 FACULA_FN ErfcFactors erfc_factors(float a, Piece piece) {
-  const float slope = piece(-1.18300993f, -0.476089363f, -0.230831206f, -0.219289646f);
-  const float round = piece(kRound, kRound - 1, kRound - 2, kRound - 2);
-  const float shifted = fma(a, fma(a, -1.44269504f, slope), round);
+  const float curve = piece(-1.28727412f, -1.28727412f, -1.41278129f, -1.43720329f);
+  const float slope = piece(-1.31823504f, -1.31823504f, -0.585187197f, -0.271780640f);
+  const float round = piece(kRound, kRound, kRound - 1, kRound - 2);
+  const float shifted = fma(a, fma(a, curve, slope), round);
   const float n = shifted - kRound;
   const float v = a - piece(0.44140625f, 2.49511719f, 4.97070312f, 8.13574219f);
   const float c = piece(-0.435392618f, -1.55509186f, -2.19522858f, -2.67604828f);
@@ -188,8 +189,8 @@ FACULA_FN ErfcFactors erfc_factors(float a, Piece piece) {
   const float rest = fma(n, -1.42860677e-6f, fma(-a, a, fma(n, -0.693145752f, c)));
   const float r = fma(v, q, rest), s = r * r;
   // exp_rest, for this r
-  const float high = fma(0.00136763533f, s, fma(0.00838795025f, r, 0.0416734815f));
-  return {fma(fma(high, s, fma(0.166663185f, r, 0.499999583f)), s, r), shifted};
+  const float high = fma(0.00137146772f, s, fma(0.00838159863f, r, 0.0416716486f));
+  return {fma(fma(high, s, fma(0.166663945f, r, 0.499999732f)), s, r), shifted};
 }
 
 /// u = m * 2^k with m in [sqrt(1/2), sqrt(2)), for normal positive u.
