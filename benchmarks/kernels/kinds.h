@@ -34,8 +34,8 @@ struct Size {
 
   const char* key;
   std::int64_t otherwise = kNeeded;  ///< where it is absent
-  std::int64_t most = 0;             ///< an option: random problems have it from 0 to this
-  bool of_both = false;              ///< stands for key + "h" and key + "w"
+  std::int64_t most = 0;  ///< an option: random problems have it from 0 to this; a switch for 1
+  bool of_both = false;   ///< stands for key + "h" and key + "w"
 };
 
 /// Random elements of an operand.

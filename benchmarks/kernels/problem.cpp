@@ -64,6 +64,7 @@ void Problem::complete() {
     const bool as_height = size.otherwise == Size::kAsHeight;
     const std::int64_t value = take(key, as_height ? values_.at("h") : size.otherwise);
     check<ValueError>(value >= 0, "problem: {} needs the size {}", kind_->op, key);
+    check<ValueError>(size.most != 1 || value <= 1, "problem: {} is 0 or 1, got {}", key, value);
     for (const char* dimension : {"h", "w"}) {
       if (size.of_both) values_[key + dimension] = take(key + dimension, value);
     }
