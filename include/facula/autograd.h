@@ -65,7 +65,8 @@ class FACULA_API AnomalyMode {
 };
 
 /// Accumulates the gradients of all leaves from several outputs at once. `gradients` may be empty
-/// where every output has one element.
+/// where every output has one element. With create_graph, gradients hold the graph, which holds the
+/// leaves: set_grad({}) or zero_grad() lets go of them; or use grad(), whose results nobody holds.
 FACULA_API void backward(const std::vector<Tensor>& outputs, std::vector<Tensor> gradients = {},
                          bool retain_graph = false, bool create_graph = false);
 
@@ -181,11 +182,12 @@ struct Function {
 // --- Checkpointing and checks --------------------------------------------------------------------
 
 /// Runs `segment` without keeping what its ops would save, and runs it again during backward, with
-/// the default generator where it was. Trades one extra forward pass for memory. Everything else
-/// works as without checkpointing: grad() of some tensors, higher derivatives, hooks, segments
-/// inside segments, inputs without gradient around parameters that have one. The segment must
-/// compute the same both times: AutogradError if shapes or the number of saved tensors differ. Side
-/// effects, such as running statistics, happen twice.
+/// the random numbers that it drew. Trades one extra forward pass for memory. Everything else works
+/// as without checkpointing: grad() of some tensors, higher derivatives, hooks, segments inside
+/// segments, backward passes inside them, inputs without gradient around parameters that have one.
+/// The segment must compute the same both times: AutogradError if shapes, the number of saved
+/// tensors or of random numbers differ. Side effects, such as running statistics and manual_seed(),
+/// happen twice.
 FACULA_API std::vector<Tensor> checkpoint(
     std::function<std::vector<Tensor>(const std::vector<Tensor>&)> segment,
     const std::vector<Tensor>& inputs);

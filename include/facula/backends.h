@@ -14,10 +14,11 @@ namespace facula::backends::cpu {
 /// weights 4e-6, where a and b are what is multiplied: input, weight or gradient of the output.
 /// Measured, signs that are alike in all channels come to 2.5e-5 of that, equal numbers to 7e-6 and
 /// others to 4e-7, while direct summation, whose sums are longer, comes to 3e-5 for equal numbers
-/// and to 1e-6. Problems with sums too long for this bound are left to direct summation. Errors
-/// spread over the tiles, though: of normally distributed numbers they are up to seven times those
-/// of direct summation, and up to fifteen times where a few numbers are far larger than the others.
-/// A NaN or infinity reaches all pixels of its tiles of 4x4, in gradients with stride 2 of 8x8.
+/// and to 1e-6, in gradients of weights from images of a million pixels to 3e-4. Problems with sums
+/// too long for this bound are left to direct summation. Errors spread over the tiles, though: of
+/// normally distributed numbers they are up to seven times those of direct summation, and up to
+/// fifteen times where a few numbers are far larger than the others. A NaN or infinity reaches all
+/// pixels of its tiles of 4x4, in gradients with stride 2 of 8x8.
 ///
 /// On unless FACULA_WINOGRAD=0.
 FACULA_API bool winograd();

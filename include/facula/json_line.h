@@ -11,6 +11,7 @@
 
 namespace facula {
 
+FACULA_API bool is_utf8(std::string_view text);
 /// `text` as a JSON string with its quotes. Invalid UTF-8 is replaced by U+FFFD, so that the result
 /// is always valid JSON.
 FACULA_API std::string json_string(std::string_view text);

@@ -53,6 +53,7 @@ class FACULA_API StateDict {
   const std::vector<std::pair<std::string, StateValue>>& entries() const { return entries_; }
   bool empty() const;
   /// All leaves with their dotted names, depth first in order. Empty trees leave no trace.
+  /// Leaves point into this dictionary, which must outlive them.
   std::vector<Leaf> flat() const;
 
  private:

@@ -1,5 +1,4 @@
 #include <facula/autograd.h>
-#include <facula/generator.h>
 
 #include "autograd/checkpoint.h"
 #include "base/check.h"
@@ -26,29 +25,11 @@ class RunScope {
   Run outer_;
 };
 
-/// Moves the default generator to a stored position for a scope.
-class RandomScope {
- public:
-  RandomScope(std::uint64_t seed, std::uint64_t offset)
-      : generator_(default_generator()), seed_(generator_.seed()), offset_(generator_.offset()) {
-    generator_.set_state(seed, offset);
-  }
-  ~RandomScope() { generator_.set_state(seed_, offset_); }
-  RandomScope(const RandomScope&) = delete;
-  RandomScope& operator=(const RandomScope&) = delete;
-
- private:
-  Generator& generator_;
-  std::uint64_t seed_, offset_;
-};
-
 }  // namespace
 
 Segment::Segment(Function function, const std::vector<Tensor>& inputs)
     : function_(std::move(function)),
-      mode_((runtime::tl_mode | runtime::kCheckpoint) & ~std::uint32_t{runtime::kAnomaly}),
-      seed_(default_generator().seed()),
-      offset_(default_generator().offset()) {
+      mode_((runtime::tl_mode | runtime::kCheckpoint) & ~std::uint32_t{runtime::kAnomaly}) {
   for (const Tensor& tensor : inputs) inputs_.push_back(keep(tensor));
 }
 
@@ -74,7 +55,11 @@ Segment::Input Segment::keep(const Tensor& tensor) {
 std::vector<Tensor> Segment::run(const std::vector<Tensor>& inputs) {
   const RunScope scope({.segment = this});
   const runtime::ModeGuard mode(runtime::kCheckpoint);
-  return function_(inputs);
+  const RandomLogScope random(random_, RandomLogScope::Mode::record);
+  std::vector<Tensor> outputs = function_(inputs);
+  random_.complete = true;
+  values_.clear();  // if there was a backward pass inside
+  return outputs;
 }
 
 bool Segment::capture(Node& node, std::size_t slot, const Tensor& tensor, bool droppable) {
@@ -120,7 +105,7 @@ void Segment::release_values(Node& node) noexcept {
 }
 
 const Tensor& Segment::value(std::size_t number) {
-  if (!computed_) run_again();
+  if (number >= values_.size()) run_again();
   return values_[number];
 }
 
@@ -144,17 +129,19 @@ void Segment::run_again() {
   std::vector<Tensor> values;
   values.reserve(count_);
   {
-    const RandomScope random(seed_, offset_);
+    const RandomLogScope random(random_, RandomLogScope::Mode::replay);
     const runtime::ModeGuard mode(mode_, ~mode_);
     const RunScope scope({.segment = this, .values = &values});
     function_(inputs);
   }
+  // A backward pass inside the segment wants values of what has run so far. What comes behind it
+  // has no numbers yet, neither for values nor for random ones.
+  if (!random_.complete && values.size() > count_) values.resize(count_);
   check<AutogradError>(values.size() == count_,
                        "checkpoint: the segment saved {} tensors the first time and {} the second; "
                        "a segment must compute the same whenever it runs",
                        count_, values.size());
   values_ = std::move(values);
-  computed_ = true;
 }
 
 std::vector<Tensor> checkpoint(Segment::Function segment, const std::vector<Tensor>& inputs) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "autograd/node.h"
+#include "ops/schema/random.h"
 
 namespace facula::autograd {
 
@@ -53,10 +54,9 @@ class Segment : public std::enable_shared_from_this<Segment> {
   Function function_;
   std::vector<Input> inputs_;
   std::uint32_t mode_;
-  std::uint64_t seed_, offset_;
-  std::size_t count_ = 0;  ///< saves of the first run
-  bool computed_ = false;
-  std::vector<Tensor> values_;
+  RandomLog random_;
+  std::size_t count_ = 0;       ///< saves of the first run, so far
+  std::vector<Tensor> values_;  ///< of a second run; empty before
 };
 
 }  // namespace facula::autograd

@@ -3,7 +3,6 @@
 #include <facula/ops.h>
 
 #include <algorithm>
-#include <array>
 #include <mutex>
 #include <unordered_map>
 
@@ -188,6 +187,10 @@ class Sweep {
   }
 
   static void add(Tensor& sum, Tensor&& gradient) {
+    // Sums of 16 bits would lose what they are made of.
+    const DType dtype = gradient.impl()->dtype;
+    if (dtype == kFloat16 || dtype == kBFloat16) [[unlikely]]
+      gradient = gradient.to(kFloat32);
     if (!sum.defined()) {
       sum = std::move(gradient);
     } else {
@@ -287,18 +290,8 @@ class Sweep {
 thread_local Sweep* Sweep::current = nullptr;
 thread_local Sweep::Spare Sweep::spare;
 
-/// Guards the gradient of a leaf, to which several threads may add.
-std::mutex& mutex_of(const Node& node) {
-  static std::array<std::mutex, 16> mutexes;
-  return mutexes[reinterpret_cast<std::uintptr_t>(&node) / sizeof(Node) % mutexes.size()];
-}
-
-void add_gradient(Accumulator& state, Tensor incoming) {
-  const TensorImpl& variable = *state.variable;
-  check<ShapeError>(incoming.sizes() == variable.size_list(),
-                    "backward: a gradient of size {} arrived at a leaf of size {}",
-                    incoming.sizes(), variable.size_list());
-  if (incoming.dtype() != variable.dtype) incoming = incoming.to(variable.dtype);
+/// Takes `incoming` where it can. Returns the handle that it replaces.
+Tensor add_gradient(Accumulator& state, const TensorImpl& variable, Tensor& incoming) {
   const bool recording = !(runtime::tl_mode & runtime::kNoGrad);
   Tensor gradient;  // what the leaf has so far, and keeps if anything below throws
   if (state.gradient) {
@@ -329,20 +322,24 @@ void add_gradient(Accumulator& state, Tensor incoming) {
   } else {
     gradient.add_(incoming);
   }
-  Tensor::adopt(std::exchange(state.gradient, gradient.leak()));
+  return Tensor::adopt(std::exchange(state.gradient, gradient.leak()));
 }
 
 void accumulate(Node& node, Tensor* output_gradients, Tensor*) {
-  Accumulator& state = accumulator(node);
-  // The leaf is gone, and its gradient with it, or wants none any more.
-  if (!state.variable || !state.variable->requires_grad()) return;
+  // The leaf may be gone, and its gradient with it, or want none any more.
+  const Tensor leaf = variable_of(node);
+  if (!leaf.requires_grad()) return;
+  Tensor incoming = std::move(output_gradients[0]);
+  check<ShapeError>(incoming.sizes() == leaf.sizes(),
+                    "backward: a gradient of size {} arrived at a leaf of size {}",
+                    incoming.sizes(), leaf.sizes());
+  if (incoming.dtype() != leaf.dtype()) incoming = incoming.to(leaf.dtype());
+  Tensor replaced;
   {
     const std::lock_guard lock(mutex_of(node));
-    add_gradient(state, std::move(output_gradients[0]));
+    replaced = add_gradient(accumulator(node), *leaf.impl(), incoming);
   }
   if (node.extras) {
-    __atomic_fetch_add(&state.variable->references, 1, __ATOMIC_RELAXED);
-    const Tensor leaf = Tensor::adopt(state.variable);
     const std::vector<NodeExtras::AccumulationHook> hooks = node.extras->accumulation_hooks;
     for (const NodeExtras::AccumulationHook& hook : hooks) hook.callback(leaf);
   }

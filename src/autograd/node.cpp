@@ -1,5 +1,6 @@
 #include "autograd/node.h"
 
+#include <array>
 #include <new>
 
 #include "autograd/checkpoint.h"
@@ -79,6 +80,15 @@ void release(Node* node) noexcept {
   destroying = false;
 }
 
+void drop_history(TensorImpl& tensor) noexcept {
+  if (!tensor.node) return;
+  if (tensor.has(TensorImpl::kIsLeafVariable)) {
+    const std::lock_guard lock(mutex_of(*tensor.node));
+    accumulator(*tensor.node).variable = nullptr;
+  }
+  release(std::exchange(tensor.node, nullptr));
+}
+
 void set_history(Tensor& output, Node* node, std::size_t index) {
   retain(node);
   adopt_history(output, node, index);
@@ -112,6 +122,37 @@ Node* accumulator_of(TensorImpl& leaf) {
   return leaf.node;
 }
 
-void forget_variable(Node* node) noexcept { accumulator(*node).variable = nullptr; }
+std::mutex& mutex_of(const Node& node) {
+  static std::array<std::mutex, 16> mutexes;
+  return mutexes[reinterpret_cast<std::uintptr_t>(&node) / sizeof(Node) % mutexes.size()];
+}
+
+Tensor variable_of(Node& node) {
+  const std::lock_guard lock(mutex_of(node));
+  TensorImpl* variable = accumulator(node).variable;
+  if (!variable) return {};
+  if (__atomic_fetch_add(&variable->references, 1, __ATOMIC_RELAXED) > 0) {
+    return Tensor::adopt(variable);
+  }
+  // Another thread has given up the last handle and is about to destroy the leaf.
+  __atomic_fetch_sub(&variable->references, 1, __ATOMIC_RELAXED);
+  return {};
+}
+
+bool forget_variable(TensorImpl& leaf) noexcept {
+  TensorImpl* gradient = nullptr;
+  {
+    const std::lock_guard lock(mutex_of(*leaf.node));
+    if (__atomic_load_n(&leaf.references, __ATOMIC_ACQUIRE) > 1 &&
+        __atomic_fetch_sub(&leaf.references, 1, __ATOMIC_ACQ_REL) != 1) {
+      return false;
+    }
+    Accumulator& state = accumulator(*leaf.node);
+    state.variable = nullptr;
+    gradient = std::exchange(state.gradient, nullptr);
+  }
+  drop(gradient);
+  return true;
+}
 
 }  // namespace facula::autograd

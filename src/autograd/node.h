@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -84,12 +85,14 @@ inline Edge edge_of(const Tensor& tensor) {
   return {impl->node ? impl->node : accumulator_of(*impl), impl->output_index};
 }
 
+/// Parts a tensor from the node it has.
+void drop_history(TensorImpl& tensor) noexcept;
 /// Makes `output` the result `index` of `node`.
 void set_history(Tensor& output, Node* node, std::size_t index);
 /// The same, taking over the caller's reference to `node`.
 inline void adopt_history(Tensor& output, Node* node, std::size_t index) {
   TensorImpl& impl = *output.impl();
-  if (impl.node) release(impl.node);
+  if (impl.node) drop_history(impl);
   impl.node = node;
   impl.output_index = static_cast<std::uint8_t>(index);
   impl.set(TensorImpl::kRequiresGrad);
@@ -132,6 +135,11 @@ struct Accumulator {
   bool empty;            ///< a fixed buffer without a gradient in it yet
 };
 Accumulator& accumulator(Node& node);
+/// Guards an accumulator, which several threads may use at a time. Nothing that may be the last of
+/// its kind is released under it.
+std::mutex& mutex_of(const Node& accumulator);
+/// A handle of the leaf; undefined once it is gone.
+Tensor variable_of(Node& accumulator);
 extern const NodeKind kAccumulateKind;
 extern const NodeKind kOpKind;
 

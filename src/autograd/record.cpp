@@ -116,7 +116,7 @@ void rebase(const Tensor& self, const Tensor& result) {
     Tensor target = self;
     set_history(target, result.impl()->node, result.impl()->output_index);
   } else {
-    if (impl.node) release(std::exchange(impl.node, nullptr));
+    drop_history(impl);
     impl.output_index = 0;
     impl.set(TensorImpl::kRequiresGrad, false);
   }

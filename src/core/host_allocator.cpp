@@ -24,6 +24,9 @@ constexpr size_t kAlignment = 64;
 constexpr size_t kMapThreshold = size_t{1} << 20;  // from here on, blocks are mappings of their own
 constexpr int kMaxSizeBits = 47;                   // user space of x86-64
 constexpr size_t kMaxBytes = size_t{1} << kMaxSizeBits;
+/// Where many sizes take turns, the cache may grow until all memory is twice the most that was live
+/// at one time, and this.
+constexpr int64_t kFreeCache = int64_t{64} << 20;
 constexpr int kFirstBits = 12;  // the first class begins above 4096 bytes
 constexpr int kClasses = (kMaxSizeBits - kFirstBits) * 8;
 
@@ -90,7 +93,7 @@ class HostAllocator {
                       "negative, or the product of all overflowed",
                       request, static_cast<int64_t>(request));
     const std::lock_guard lock(mutex_);
-    if (request > kMaxBytes) fail_out_of_memory(request);
+    if (request > kMaxBytes) fail_out_of_memory(request, kRaiseCap);
     const SizeClass size_class = size_class_of(request);
     std::vector<CachedBlock>& cache = caches_[size_class.index];
     void* block = cache.empty() ? rearrange(size_class) : take(cache);
@@ -282,12 +285,16 @@ class HostAllocator {
   void* obtain(size_t bytes, size_t request) {
     const auto size = static_cast<int64_t>(bytes);
     while (cached_ > 0 && stats_.reserved_bytes + size > cap_) release_oldest();
-    if (stats_.reserved_bytes + size > cap_) fail_out_of_memory(request);
+    if (stats_.reserved_bytes + size > cap_) fail_out_of_memory(request, kRaiseCap);
+    most_live_ = std::max(most_live_, stats_.reserved_bytes - cached_ + size);
+    while (cached_ > 0 && stats_.reserved_bytes + size > 2 * most_live_ + kFreeCache) {
+      release_oldest();
+    }
     void* block = system_allocate(bytes);
     if (block == nullptr) {
       while (cached_ > 0) release_oldest();
       block = system_allocate(bytes);
-      if (block == nullptr) fail_out_of_memory(request);
+      if (block == nullptr) fail_out_of_memory(request, kRaiseLimit);
     }
     ++stats_.system_allocations;
     stats_.reserved_bytes += size;
@@ -315,13 +322,17 @@ class HostAllocator {
     stats_.peak_reserved_bytes = std::max(stats_.peak_reserved_bytes, stats_.reserved_bytes);
   }
 
-  [[noreturn]] void fail_out_of_memory(size_t request) {
+  static constexpr const char* kRaiseCap =
+      "if the machine has more memory, raise the cap (FACULA_HOST_MEMORY_CAP, in MiB)";
+  static constexpr const char* kRaiseLimit =
+      "since the system refused the memory, look at the limits of the process (ulimit -v, cgroups)";
+
+  [[noreturn]] void fail_out_of_memory(size_t request, const char* remedy) {
     fail<OutOfMemory>(
         "host memory: no room for a block of {} ({} bytes). In use: {}; cached: {}; cap: {}. Use a "
-        "smaller batch, release tensors, or, if the machine has more memory, raise the cap "
-        "(FACULA_HOST_MEMORY_CAP, in MiB)",
+        "smaller batch, release tensors, or, {}",
         human(static_cast<int64_t>(request)), request, human(stats_.reserved_bytes - cached_),
-        human(cached_), human(cap_));
+        human(cached_), human(cap_), remedy);
   }
 
   std::mutex mutex_;
@@ -329,6 +340,7 @@ class HostAllocator {
   cpu::MemoryStats stats_;
   int64_t small_allocated_ = 0;  // small blocks in use when last looked at
   int64_t cached_ = 0;
+  int64_t most_live_ = 0;
   int64_t cap_;
   uint64_t clock_ = 0;
   std::array<std::vector<CachedBlock>, kClasses> caches_;

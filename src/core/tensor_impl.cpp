@@ -11,7 +11,7 @@ namespace detail {
 
 void destroy(TensorImpl* impl) noexcept {
   if (impl->node) {
-    if (impl->has(TensorImpl::kIsLeafVariable)) autograd::forget_variable(impl->node);
+    if (impl->has(TensorImpl::kIsLeafVariable) && !autograd::forget_variable(*impl)) return;
     autograd::release(impl->node);
   }
   if (impl->storage) impl->storage->release();

@@ -12,8 +12,9 @@ namespace autograd {
 struct Node;
 /// Drops one reference to a node of the tape. Defined by the autograd layer.
 void release(Node* node) noexcept;
-/// Tells a leaf's gradient accumulator that its tensor is gone.
-void forget_variable(Node* accumulator) noexcept;
+/// Asked by whoever found its handle to be a leaf's last, before destroying the leaf. False if a
+/// backward pass has got another handle meanwhile, which then is the last.
+bool forget_variable(TensorImpl& leaf) noexcept;
 }  // namespace autograd
 
 /// Shape, layout and place of a tensor. 256 bytes, recycled through the thread's free list.

@@ -95,12 +95,16 @@ void BatchBuilder::place(std::int64_t i, const Sample& sample) {
 }
 
 void BatchBuilder::write(Column& column, std::int64_t i, const Value& value) {
-  check<ValueError>(value.index() == column.kind,
+  // A transform may make a tensor of some images and leave others.
+  const bool pixels = value.index() + column.kind == kTensor + kImage;
+  check<ValueError>(value.index() == column.kind || pixels,
                     "field '{}' is {}, in others of its batch it is {}", column.name,
                     kind_name(value.index()), kind_name(column.kind));
   const IntList expected(column.sizes, static_cast<std::size_t>(column.dim));
   std::byte* place = column.data + i * column.bytes;
-  switch (column.kind) {
+  const auto* image_value = std::get_if<Image>(&value);
+  if (image_value && column.kind == kTensor) return write(column, i, image_value->tensor());
+  switch (value.index()) {
     case kInteger: {
       std::memcpy(place, &std::get<std::int64_t>(value), sizeof(std::int64_t));
       return;
@@ -128,7 +132,7 @@ void BatchBuilder::write(Column& column, std::int64_t i, const Value& value) {
     }
     default: break;
   }
-  const Image& image = std::get<Image>(value);
+  const Image& image = *image_value;
   check<ShapeError>(image.channels() == column.sizes[0] && image.height() == column.sizes[1] &&
                         image.width() == column.sizes[2] &&
                         image.is_float() == (column.dtype == kFloat32),

@@ -204,7 +204,10 @@ Epoch::~Epoch() {
   if (state_) state_->close();
 }
 
-bool Epoch::next(Batch& batch) { return state_->next(batch); }
+bool Epoch::next(Batch& batch) {
+  check<ValueError>(state_ != nullptr, "Epoch::next: the epoch was moved away");
+  return state_->next(batch);
+}
 
 StateDict Epoch::state_dict() const { return state_->state_dict(); }
 

@@ -274,6 +274,11 @@ Image& Image::crop(const Rect& wanted, PaddingMode mode, std::uint8_t fill) {
   check<ValueError>(wanted.height >= 1 && wanted.width >= 1,
                     "Image::crop: {} x {} pixels, both sizes must be at least 1", wanted.height,
                     wanted.width);
+  constexpr std::int64_t kFar = 1 << 28;
+  check<ValueError>(std::max({wanted.height, wanted.width, wanted.top, wanted.left}) <= kFar &&
+                        std::min(wanted.top, wanted.left) >= -kFar,
+                    "Image::crop: {} x {} pixels at ({}, {}) reach beyond 2^28", wanted.height,
+                    wanted.width, wanted.top, wanted.left);
   const std::int64_t rows = height(), columns = width();
   const bool within = wanted.top >= 0 && wanted.left >= 0 && wanted.top + wanted.height <= rows &&
                       wanted.left + wanted.width <= columns;

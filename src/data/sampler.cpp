@@ -79,8 +79,10 @@ WeightedRandomSampler::WeightedRandomSampler(std::vector<double> weights, std::i
 std::vector<std::int64_t> WeightedRandomSampler::order(std::int64_t epoch) const {
   std::vector<std::int64_t> drawn(static_cast<std::size_t>(count_));
   if (replacement_) {
+    // Products round up to the sum where it is tiny, beyond the last weight above 0.
+    const double below = std::nextafter(cumulative_.back(), 0.0);
     for (std::int64_t i = 0; i < count_; ++i) {
-      const double at = uniform(seed_, epoch, i) * cumulative_.back();
+      const double at = std::min(uniform(seed_, epoch, i) * cumulative_.back(), below);
       const auto found = std::upper_bound(cumulative_.begin(), cumulative_.end() - 1, at);
       drawn[static_cast<std::size_t>(i)] = found - cumulative_.begin();
     }

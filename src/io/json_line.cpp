@@ -43,6 +43,14 @@ std::string array(std::span<const T> values, Format&& format) {
 
 }  // namespace
 
+bool is_utf8(std::string_view text) {
+  for (size_t length = 0; !text.empty(); text.remove_prefix(length)) {
+    length = utf8_length(text);
+    if (length == 0) return false;
+  }
+  return true;
+}
+
 std::string json_string(std::string_view text) {
   std::string json = "\"";
   while (!text.empty()) {

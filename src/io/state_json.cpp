@@ -235,12 +235,6 @@ class Parser {
 
 // --- Writing -------------------------------------------------------------------------------------
 
-/// Whether json_string keeps the text, which it does not if it is not UTF-8.
-bool survives(const std::string& text, const std::string& json) {
-  const auto no_tensors = [](const std::string&, const std::string&) { return Tensor(); };
-  return Parser(json, "", no_tensors).string() == text;
-}
-
 std::string special(std::string_view key, std::string_view text) {
   return fmt::format("{{\"{}\":\"{}\"}}", key, text);
 }
@@ -255,8 +249,7 @@ std::string number_json(double value) {
 }
 
 std::string text_json(const std::string& text) {
-  std::string json = json_string(text);
-  return survives(text, json) ? json : special(kTextKey, to_hex(text.data(), text.size()));
+  return is_utf8(text) ? json_string(text) : special(kTextKey, to_hex(text.data(), text.size()));
 }
 
 /// Returns how many entries it wrote.
@@ -269,7 +262,7 @@ std::size_t write_tree(std::string& json, const StateDict& tree, const std::stri
   for (const auto& [key, value] : tree.entries()) {
     const std::string name = prefix + key;
     const std::string quoted = json_string(key);
-    check<ValueError>(survives(key, quoted), "checkpoint: the name {} is not UTF-8; choose another",
+    check<ValueError>(is_utf8(key), "checkpoint: the name {} is not UTF-8; choose another",
                       quote_name(name));
     json += (json.back() == '{' ? "" : ",") + quoted + ":";
     if (const auto* inner = value.get_if<StateDict>()) {

@@ -128,9 +128,10 @@ void Optimizer::step_group(std::size_t index) {
   // there is one batch. The others wait for the next round.
   std::vector<Slot*> waiting;
   for (Slot& slot : group.slots) waiting.push_back(&slot);
-  std::vector<Slot*> later;
+  std::vector<Slot*> later, stepping;
   while (!waiting.empty()) {
-    batch_.steps = 0;
+    clear_batch();  // the last one may have failed
+    stepping.clear();
     for (Slot* slot : waiting) {
       const Tensor grad = slot->param.grad();
       if (!grad.defined()) continue;
@@ -144,26 +145,34 @@ void Optimizer::step_group(std::size_t index) {
         later.push_back(slot);
         continue;
       }
+      stepping.push_back(slot);
       batch_.params.push_back(slot->param);
       batch_.grads.push_back(as_param(slot->param, grad));
       for (std::size_t k = 0; k < wanted.size(); ++k) {
         if (!wanted[k].used) continue;
-        Tensor& state = slot->state[k];
-        state = state.defined() ? as_param(slot->param, state) : zeros_like(slot->param);
-        batch_.state[k].push_back(state);
+        const Tensor& state = slot->state[k];
+        batch_.state[k].push_back(state.defined() ? as_param(slot->param, state)
+                                                  : zeros_like(slot->param));
       }
     }
     if (batch_.params.empty()) break;
     update(index, batch_);
-    for (Slot* slot : waiting) {
-      const bool postponed = std::find(later.begin(), later.end(), slot) != later.end();
-      if (!postponed && slot->param.grad().defined()) ++slot->steps;
+    for (std::size_t i = 0; i < stepping.size(); ++i) {
+      ++stepping[i]->steps;
+      for (std::size_t k = 0; k < wanted.size(); ++k) {
+        if (wanted[k].used) stepping[i]->state[k] = batch_.state[k][i];
+      }
     }
-    batch_.params.clear();
-    batch_.grads.clear();
-    for (auto& state : batch_.state) state.clear();
+    clear_batch();
     waiting = std::exchange(later, {});
   }
+}
+
+void Optimizer::clear_batch() {
+  batch_.steps = 0;
+  batch_.params.clear();
+  batch_.grads.clear();
+  for (auto& state : batch_.state) state.clear();
 }
 
 // --- State ---------------------------------------------------------------------------------------

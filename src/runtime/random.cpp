@@ -97,7 +97,9 @@ Tensor randint(std::int64_t low, std::int64_t high, IntList sizes, const TensorO
   auto* data = values.impl()->typed<std::int64_t>();
   const auto range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   for (std::int64_t i = 0; i < values.numel(); ++i) data[i] = low + scaled(data[i], range);
-  return values.to(dtype).to(options.device);
+  values = values.to(dtype).to(options.device);
+  if (options.requires_grad) values.requires_grad_();
+  return values;
 }
 
 Tensor randperm(std::int64_t n, Generator* generator) {

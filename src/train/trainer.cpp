@@ -2,6 +2,7 @@
 #include <cmath>
 #include <exception>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,16 @@ Score score_of(const EpochReport& report) {
   return {"training loss", -report.training.loss};
 }
 
+/// They become keys of a checkpoint, where dots divide paths.
+void check_names(const std::vector<std::pair<std::string, std::string>>& run_options) {
+  std::set<std::string> names;
+  for (const auto& [name, value] : run_options) {
+    check<ValueError>(!name.empty() && name.find('.') == std::string::npos,
+                      "Trainer: the run option '{}' needs a name without dots", name);
+    check<ValueError>(names.insert(name).second, "Trainer: the run option '{}' comes twice", name);
+  }
+}
+
 /// A model in eval mode, until this ends. Parts of it may have been in it before.
 class EvalMode {
  public:
@@ -56,8 +67,10 @@ class EvalMode {
 /// Nothing if `interrupt` came before the end.
 std::optional<Metrics> evaluate_until(nn::Module& model, const data::DataLoader& loader,
                                       const Loss& loss, const InterruptGuard* interrupt) {
-  check<ValueError>(loader.size() >= 1, "evaluate: {} samples make no batch of {}",
-                    loader.dataset()->size(), loader.options().batch_size);
+  if (const auto& dataset = loader.dataset()) {  // no stream
+    check<ValueError>(loader.size() >= 1, "evaluate: {} samples make no batch of {}",
+                      dataset->size(), loader.options().batch_size);
+  }
   const EvalMode eval_mode(model);
   Totals totals;
   bool complete = true;
@@ -75,6 +88,7 @@ std::optional<Metrics> evaluate_until(nn::Module& model, const data::DataLoader&
       totals.add("evaluate", value, output, batch[1]);
     }
   }
+  check<ValueError>(totals.samples > 0 || !complete, "evaluate: the loader yields no batch");
   return complete ? std::optional(totals.average()) : std::nullopt;
 }
 
@@ -241,12 +255,14 @@ void Trainer::Run::train_step(const data::Batch& batch) {
   ++state.steps;
   ++state.epoch_steps;
   check<ValueError>(std::isfinite(value),
-                    "train: the loss is {} at step {} (epoch {}) with learning rate {}; the last "
-                    "good loss was {} at step {}. Lower the learning rate, clip gradients "
-                    "(clip_grad_norm, --clip-grad-norm), or look for NaN in the data; "
-                    "autograd::AnomalyMode (--anomaly) stops at the first NaN of a gradient",
+                    "train: the loss is {} at step {} (epoch {}) with learning rate {}{}. Lower "
+                    "the learning rate, clip gradients (clip_grad_norm, --clip-grad-norm), or look "
+                    "for NaN in the data; autograd::AnomalyMode (--anomaly) stops at the first NaN "
+                    "of a gradient",
                     std::isnan(value) ? "NaN" : "infinite", state.steps, state.epoch, state.last_lr,
-                    state.last_good_loss, state.steps - 1);
+                    state.steps == 1 ? std::string()
+                                     : fmt::format("; the last good loss was {} at step {}",
+                                                   state.last_good_loss, state.steps - 1));
   state.last_good_loss = value;
   {
     const NoGradGuard no_grad;
@@ -316,10 +332,19 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions 
   check<ValueError>(options_.clip_grad_norm >= 0 && std::isfinite(options_.clip_grad_norm),
                     "Trainer: clip_grad_norm is {}, must be a number >= 0",
                     options_.clip_grad_norm);
+  check<ValueError>(
+      options_.checkpoints.every_steps >= 0 && options_.checkpoints.every_seconds >= 0,
+      "Trainer: checkpoints are taken every {} steps or {} seconds, must be numbers "
+      ">= 0",
+      options_.checkpoints.every_steps, options_.checkpoints.every_seconds);
+  check_names(options_.run_options);
   options_.loss = or_cross_entropy(options_.loss);
 }
 
 Result Trainer::fit(const data::DataLoader& training, const data::DataLoader* validation) {
+  check<ValueError>(training.dataset() != nullptr,
+                    "Trainer: the loader reads a stream, of which nobody knows how many batches an "
+                    "epoch has; train from a Dataset");
   check<ValueError>(training.size() >= 1,
                     "Trainer: {} samples make no batch of {}; lower the batch size",
                     training.dataset()->size(), training.options().batch_size);

@@ -337,5 +337,41 @@ TEST(Leaves, FrozenMeanwhileGetNoGradient) {
   EXPECT_FALSE(x.grad().defined());
 }
 
+// The accumulator outlives what its tensor was.
+TEST(Leaves, ThatBecomeResultsAreForgotten) {
+  const Tensor x = leaf({1, 2});
+  Tensor y;
+  {
+    const Tensor w = leaf({3, 4});
+    y = (w * 5).sum();
+    w.requires_grad_(false);
+    w.mul_(x);
+    EXPECT_FALSE(w.is_leaf());
+    y.backward({}, true);
+    EXPECT_FALSE(w.grad().defined());
+  }
+  y.backward();
+  EXPECT_FALSE(x.grad().defined());
+}
+
+// 16 bits are no dtype to compute in, but gradients pass through tensors that have them.
+TEST(Backward, GradientsOf16BitTensorsAddUp) {
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    const Tensor x = leaf({1, 2}), half = x.to(dtype);
+    half.retain_grad();
+    const Tensor wide = half.to(kFloat32);
+    const Tensor sum = wide.sum() + (half.to(kFloat64) * 2).sum() +
+                       (cat({half, half}).to(kFloat32) * 0.5).sum() +
+                       half.expand({3, 2}).to(kFloat32).sum() +
+                       index_select(half, 0, tensor({1, 1}).to(kInt64)).to(kFloat32).sum() +
+                       gather(half, 0, tensor({0, 1}).to(kInt64)).to(kFloat32).sum();
+    sum.backward();
+    expect_values(x.grad(), {8, 10});
+    EXPECT_EQ(half.grad().to_vector<float>(), (std::vector<float>{8, 10}));
+    half.clone().backward(ones({2}, dtype));
+    expect_values(x.grad(), {9, 11});
+  }
+}
+
 }  // namespace
 }  // namespace facula

@@ -2,7 +2,12 @@
 #include <facula/generator.h>
 #include <facula/memory.h>
 
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
 #include "tests/support/expect.h"
+#include "tests/support/problems.h"
 
 namespace facula {
 namespace {
@@ -164,6 +169,88 @@ TEST(Checkpoint, RunsPlainlyWithoutGrad) {
       [&](const Tensors& in) { return ++calls, Tensors{in[0].tanh()}; }, {leaf({1})})[0];
   EXPECT_FALSE(y.requires_grad());
   EXPECT_EQ(calls, 1);
+}
+
+/// Draws from the default generator on another thread until it ends.
+class OtherDraws {
+ public:
+  OtherDraws()
+      : thread_([this] {
+          while (!done_) {
+            seen_.push_back(randint(0, std::int64_t{1} << 62, {1}).item<std::int64_t>());
+          }
+        }) {}
+  std::vector<std::int64_t> end() {
+    done_ = true;
+    thread_.join();
+    return std::move(seen_);
+  }
+
+ private:
+  std::atomic<bool> done_ = false;
+  std::vector<std::int64_t> seen_;
+  std::thread thread_;
+};
+
+TEST(Checkpoint, OtherThreadsMayDrawMeanwhile) {
+  FACULA_NOTHING_FOR_TSAN();  // nor while its fences are slow
+  OtherDraws others;
+  for (int step = 0; step < 300; ++step) {
+    const Tensor x = ones({64}).requires_grad_();
+    const Tensor y = autograd::checkpoint(
+        [](const Tensors& in) { return Tensors{dropout(in[0].exp().log(), 0.5, true) * in[0]}; },
+        {x})[0];
+    y.sum().backward();
+    // d(x^2 * mask)/dx at 1
+    EXPECT_TRUE(allclose(x.grad(), y.detach() * 2)) << step;
+  }
+  std::vector<std::int64_t> drawn = others.end();
+  std::sort(drawn.begin(), drawn.end());
+  EXPECT_EQ(std::adjacent_find(drawn.begin(), drawn.end()), drawn.end()) << "a number came twice";
+}
+
+TEST(Checkpoint, RandomNumbersOfAGeneratorComeAgain) {
+  Generator generator(3);
+  const Tensor x = ones({64}).requires_grad_();
+  const Tensor y = autograd::checkpoint(
+      [&](const Tensors& in) { return Tensors{in[0] * rand({64}, {}, &generator) * in[0]}; },
+      {x})[0];
+  const std::uint64_t position = generator.offset();
+  y.sum().backward();
+  expect_values(x.grad(), (y.detach() * 2).to_vector<double>());
+  EXPECT_EQ(generator.offset(), position);
+}
+
+TEST(Checkpoint, MoreRandomNumbersTheSecondTimeAreAnError) {
+  const Tensor x = leaf({1, 2});
+  int calls = 0;
+  const Tensor y = autograd::checkpoint(
+      [&](const Tensors& in) {
+        if (++calls == 2) rand({1});
+        return Tensors{in[0].tanh() * in[0]};
+      },
+      {x})[0];
+  EXPECT_ERROR(AutogradError, "other random numbers", y.sum().backward());
+}
+
+// The first backward pass wants values of a segment that has not come to its end.
+TEST(Checkpoint, BackwardInsideASegment) {
+  const auto segment = [](const Tensors& in) {
+    const Tensor a = in[0] * dropout(ones({3}, kFloat64), 0.5, true);
+    const Tensor first = autograd::grad({(a * a * a).sum()}, {in[0]}, {.create_graph = true})[0];
+    const Tensor noise = rand({3}, kFloat64);
+    const Tensor second =
+        autograd::grad({(first * first).sum()}, {in[0]}, {.create_graph = true})[0];
+    return Tensors{(second * in[0]).tanh() * noise};
+  };
+  const auto gradient = [&](auto run) {
+    manual_seed(11);
+    const Tensor x = leaf({0.1, 0.2, 0.3}, kFloat64);
+    run(Tensors{x})[0].sum().backward();
+    return x.grad();
+  };
+  expect_values(gradient([&](const Tensors& in) { return autograd::checkpoint(segment, in); }),
+                gradient(segment).to_vector<double>(), 1e-12);
 }
 
 }  // namespace

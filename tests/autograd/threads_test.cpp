@@ -90,5 +90,21 @@ TEST(Threads, AreVerboseFromTheirFirstCall) {
   EXPECT_EXIT(add_on_a_thread(), ::testing::ExitedWithCode(0), "add float32.*\n.*neg float32");
 }
 
+// A backward pass in one thread meets leaves whose last handles another thread gives up.
+TEST(Threads, LeavesMayGoDuringBackward) {
+  for (int round = 0; round < kRounds; ++round) {
+    Tensor leaf = ones({100}).requires_grad_();
+    int calls = 0;
+    autograd::register_post_accumulate_grad_hook(
+        leaf, [&](const Tensor& itself) { calls += itself.grad().defined() ? 1 : 0; });
+    const Tensor sum = (leaf + 1.0).sum();
+    std::thread other([&] { sum.backward(); });
+    for (int i = 0; i < round; ++i) std::this_thread::yield();
+    leaf = Tensor();
+    other.join();
+    EXPECT_LE(calls, 1);
+  }
+}
+
 }  // namespace
 }  // namespace facula

@@ -265,5 +265,19 @@ TEST_F(HostAllocator, WorksInTheChildOfAFork) {
   busy.join();
 }
 
+// Blocks of one size after the other: the cache gives up those that nobody asks for any more.
+TEST_F(HostAllocator, ManySizesInTurnStayWithinTwiceTheMostLive) {
+  constexpr size_t kMost = 400 * kMiB;  // more than other tests have at a time
+  host_free(host_allocate(kMost), kMost);
+  cpu::reset_peak_memory_stats();
+  for (size_t bytes = 64 << 10; bytes < 4 * kMiB; bytes += bytes / 8) {
+    std::vector<void*> blocks;
+    for (size_t live = 0; live < 80 * kMiB; live += bytes) blocks.push_back(host_allocate(bytes));
+    for (void* block : blocks) host_free(block, bytes);
+  }
+  // All together come to more than 2 GiB; what tests before have kept adds a few blocks.
+  EXPECT_LE(cpu::memory_stats().peak_reserved_bytes, static_cast<int64_t>(1024 * kMiB));
+}
+
 }  // namespace
 }  // namespace facula

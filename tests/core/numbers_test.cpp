@@ -261,5 +261,22 @@ TEST(Numbers, DrawnInPlace) {
   EXPECT_ERROR(AutogradError, "leaf", leaf({1, 2}).normal_());
 }
 
+// Where the step of a float32 exceeds what it can be divided by, too.
+TEST(Numbers, BeyondFloat16IsInfinity) {
+  const std::vector<float> beyond = {65520.0f, 1e6f,    4.15e34f, 4.1538375e34f,
+                                     6.4e34f,  8.4e34f, 3e38f};
+  for (const float x : beyond) {
+    EXPECT_EQ(tensor(std::vector<float>{x, -x}).to(kFloat16).to_vector<float>(),
+              (std::vector<float>{INFINITY, -INFINITY}))
+        << x;
+  }
+  EXPECT_EQ(tensor(std::vector<float>{65519.9f}).to(kFloat16).to_vector<float>()[0], 65504);
+}
+
+TEST(Numbers, RandomIntegersMayRequireGrad) {
+  EXPECT_TRUE(randint(0, 3, {2}, TensorOptions(kFloat32, kCPU, true)).requires_grad());
+  EXPECT_ERROR(AutogradError, "int64", randint(0, 3, {2}, TensorOptions(kInt64, kCPU, true)));
+}
+
 }  // namespace
 }  // namespace facula

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <random>
 
 #include <facula/data/transforms.h>
@@ -229,6 +230,8 @@ TEST(Image, RefusesWhatMakesNoSense) {
   expect_error<ValueError>([&] { image.crop({0, 0, 0, 2}); }, {"0 x 2"});
   expect_error<ValueError>([&] { image.crop({-2, 0, 4, 2}, PaddingMode::reflect); }, {"2 x 2"});
   expect_error<ValueError>([&] { image.resize(0, 2); }, {"0 x 2"});
+  const std::int64_t far = std::numeric_limits<std::int64_t>::max() - 3;
+  expect_error<ValueError>([&] { image.crop({far, far, 5, 5}); }, {"5 x 5", "2^28"});
   const double one = 1, zero = 0;
   expect_error<ValueError>([&] { image.normalize(&one, &one); }, {"to_float"});
   Image grey(Bytes(4).data(), 2, 2, 1);

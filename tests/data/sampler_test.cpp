@@ -51,6 +51,7 @@ TEST(Sampler, WeightsAreProbabilities) {
     heavy_first += order[0] == 1 ? 1 : 0;
   }
   EXPECT_NEAR(heavy_first, 3000, 150);
+  for (const std::int64_t i : WeightedRandomSampler({5e-324, 0}, 100, 1).order(0)) EXPECT_EQ(i, 0);
   expect_error<ValueError>([] { WeightedRandomSampler({1, -1}, 1, 0); }, {"weight -1", "sample 1"});
   expect_error<ValueError>([] { WeightedRandomSampler({0, 0}, 1, 0); }, {"0 weights"});
   expect_error<ValueError>([] { WeightedRandomSampler({1, 0}, 2, 0, false); }, {"2 draws"});

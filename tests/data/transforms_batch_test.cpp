@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include <facula/data/data_loader.h>
 #include <facula/data/transforms.h>
 
 #include "tests/support/expect.h"
@@ -148,6 +149,25 @@ TEST(RandomErasing, ErasesARectangleOfTheSizeWanted) {
     expect_values(original, std::vector<double>(1800, 1));
   }
   EXPECT_NEAR(erased, 100, 35);
+}
+
+// It makes tensors of the images that it changes, and of others none.
+TEST(RandomErasing, BatchesHoldErasedAndOtherImages) {
+  const DatasetPtr set = from_tensors(full({40, 3, 8, 8}, 255, kUInt8), zeros({40}, kInt64), 1);
+  for (const int workers : {0, 2}) {
+    for (const float value : {0.0f, 2.0f}) {
+      const DataLoader loader(set,
+                              {.batch_size = 40,
+                               .transform = Compose({ToTensor(), RandomErasing({.value = value})}),
+                               .num_workers = workers});
+      for (const Batch& batch : loader.epoch(0)) {
+        EXPECT_TRUE(batch[0].is_contiguous(kChannelsLast));
+        const Tensor changed = batch[0].flatten(1).ne(1.0).any(1);
+        EXPECT_GT(changed.sum().item<std::int64_t>(), 5);
+        EXPECT_LT(changed.sum().item<std::int64_t>(), 35);
+      }
+    }
+  }
 }
 
 TEST(RandomErasing, FollowsToTensor) {

@@ -81,6 +81,10 @@ TEST(Npz, WhatCannotBeWritten) {
   EXPECT_ERROR(DTypeError, "bfloat16", save_npz(state, folder / "a.npz"));
   state.set("b", "text");
   EXPECT_ERROR(ValueError, "'b' is a string", save_npz(state, folder / "a.npz"));
+  StateDict latin;
+  latin.set("caf\xe9", ones({1}));
+  EXPECT_ERROR(ValueError, "UTF-8", save_npz(latin, folder / "a.npz"));
+  EXPECT_ERROR(ValueError, "save_npy", save_npy(Tensor(), folder / "a.npy"));
   EXPECT_TRUE(folder.names().empty());
 }
 

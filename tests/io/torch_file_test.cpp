@@ -81,6 +81,9 @@ TEST(TorchFile, SavesAndLoads) {
   EXPECT_EQ(get(path), first);
   state.set("epoch", 3);
   expect_error<ValueError>([&] { save_torch(state, path); }, {"'epoch' is an integer"});
+  StateDict latin;
+  latin.set("caf\xe9", ones({1}));
+  expect_error<ValueError>([&] { save_torch(latin, path); }, {"UTF-8"});
   EXPECT_EQ(get(path), first);
 }
 

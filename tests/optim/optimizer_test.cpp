@@ -8,10 +8,12 @@
 #include <facula/autograd.h>
 #include <facula/error.h>
 #include <facula/generator.h>
+#include <facula/memory.h>
 #include <facula/nn/layers.h>
 #include <facula/ops.h>
 #include <facula/parallel.h>
 
+#include "core/host_allocator.h"
 #include "runtime/mode.h"
 #include "tests/support/expect.h"
 
@@ -358,6 +360,36 @@ TEST(Optimizer, ArgumentErrors) {
   SGD strided({gaps});
   gaps.set_grad(ones({4}));
   EXPECT_THROW(strided.step(), ShapeError);
+}
+
+/// Three steps; before each one tries another without memory for the state of `b`.
+template <class Optimizer, class Options>
+std::vector<double> train_large(Options options, bool fail) {
+  const std::int64_t many = 4 << 20, cap = host_memory_cap();
+  const Tensor a = ones({3}).requires_grad_(), b = ones({many}).requires_grad_();
+  Optimizer optimizer({a, b}, options);
+  for (int step = 1; step <= 3; ++step) {
+    a.set_grad(full({3}, step, kFloat32));
+    b.set_grad(full({many}, 0.5));
+    if (fail && step == 1) {
+      cpu::empty_cache();
+      set_host_memory_cap(cpu::memory_reserved() + (1 << 20));
+      for (int attempt = 0; attempt < 2; ++attempt) {
+        EXPECT_ERROR(OutOfMemory, "no room", optimizer.step());
+      }
+      set_host_memory_cap(cap);
+    }
+    optimizer.step();
+  }
+  std::vector<double> values = a.to_vector<double>();
+  values.push_back(b.detach()[many - 1].item());
+  return values;
+}
+
+TEST(Optimizer, AStepThatFailedHasNotHappened) {
+  const SGDOptions sgd = {.lr = 0.1, .momentum = 0.9, .dampening = 0.5};
+  EXPECT_EQ(train_large<SGD>(sgd, true), train_large<SGD>(sgd, false));
+  EXPECT_EQ(train_large<Adam>(AdamOptions{}, true), train_large<Adam>(AdamOptions{}, false));
 }
 
 }  // namespace

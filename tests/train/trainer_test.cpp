@@ -383,5 +383,46 @@ TEST(ProgressDisplay, FormatsDurations) {
   EXPECT_EQ(format_duration(std::nan("")), "0 s");
 }
 
+/// Images and labels, endlessly few.
+struct Rows : data::IterableDataset {
+  std::int64_t count = 10;
+  std::unique_ptr<Stream> open(std::int64_t, std::int64_t) const override {
+    struct Counter : Stream {
+      std::int64_t left = 0;
+      bool next(data::Sample& sample) override {
+        if (left-- == 0) return false;
+        sample = data::Sample{zeros({1, 4, 4}), std::int64_t{0}};
+        return true;
+      }
+    };
+    auto stream = std::make_unique<Counter>();
+    stream->left = count;
+    return stream;
+  }
+};
+
+TEST(Trainer, EvaluatesStreams) {
+  Classifier model;
+  const auto rows_read = std::make_shared<Rows>();
+  const data::DataLoader loader(rows_read, {.batch_size = 4});
+  EXPECT_GT(evaluate(model, loader).loss, 0);
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+  EXPECT_EQ(Trainer(model, optimizer, {.epochs = 1}).fit(loader_of(rows(32)), &loader).steps, 2);
+  EXPECT_ERROR(ValueError, "stream", Trainer(model, optimizer, {.epochs = 1}).fit(loader));
+  rows_read->count = 0;
+  EXPECT_ERROR(ValueError, "no batch", evaluate(model, loader));
+}
+
+TEST(Trainer, ChecksItsOptions) {
+  Classifier model;
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+  const auto with = [&](TrainerOptions options) { Trainer(model, optimizer, std::move(options)); };
+  EXPECT_ERROR(ValueError, "without dots", with({.run_options = {{"a.b", "c"}}}));
+  EXPECT_ERROR(ValueError, "without dots", with({.run_options = {{"", "c"}}}));
+  EXPECT_ERROR(ValueError, "'a' comes twice", with({.run_options = {{"a", "c"}, {"a", "d"}}}));
+  EXPECT_ERROR(ValueError, "-1 steps", with({.checkpoints = {.every_steps = -1}}));
+  EXPECT_ERROR(ValueError, "nan seconds", with({.checkpoints = {.every_seconds = std::nan("")}}));
+}
+
 }  // namespace
 }  // namespace facula::train

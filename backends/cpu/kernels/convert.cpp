@@ -50,7 +50,7 @@ inline Half to_half(float x) {
   const auto value = std::bit_cast<std::uint32_t>(rounded);
   const float shifted = std::bit_cast<float>(value) * 0x1p-112f;
   std::uint32_t result = std::bit_cast<std::uint32_t>(shifted) >> 13;
-  result = rounded >= 65536.f ? 0x7c00 : result;
+  result = magnitude >= 0x477ff000 ? 0x7c00 : result;  // 65520, and where the anchor is infinite
   result = magnitude > 0x7f800000 ? 0x7e00 : result;
   return {static_cast<std::uint16_t>(sign | result)};
 }

@@ -28,6 +28,8 @@ constexpr std::int64_t kWantedSlices = 8;
 /// Partial sums of a weight gradient: how many, and the multiplications that are worth one.
 constexpr std::int64_t kMostChunks = 8;
 constexpr std::int64_t kChunkWork = 256 << 10;
+/// Pixels whose products one sum takes: float32 loses digits in longer ones.
+constexpr std::int64_t kMostSummands = 16 << 10;
 /// Elements of a band of the gradient that are used again and again from the first-level cache.
 constexpr std::int64_t kBandElements = 4 << 10;
 
@@ -392,16 +394,29 @@ class WeightSums {
   std::int64_t numel() const { return s.kh * taps_ * block_; }
 
   void run(std::int64_t first, std::int64_t last, float* sums) const {
+    const bool once = (last - first) * s.oh * s.ow <= kMostSummands;
+    const Scratch<float> latest(once ? 0 : numel());
+    float* const to = once ? sums : latest.data();
     std::fill_n(sums, numel(), 0.0f);
+    std::fill_n(to, numel(), 0.0f);
+    const auto pass_on = [&] {
+      if (once) return;
+      for (std::int64_t i = 0; i < numel(); ++i) sums[i] += std::exchange(to[i], 0.0f);
+    };
     const Scratch<float> grad_copy(grad_.scratch(s.oh)), x_copy(x_.scratch(s.h));
     const std::int64_t band = std::max<std::int64_t>(1, kBandElements / grad_.line());
+    std::int64_t summands = 0;
     for (std::int64_t n = first; n < last; ++n) {
       const float* grad_lines = grad_.read(n, 0, s.oh, grad_copy.data());
       const float* x_lines = x_.read(n, 0, s.h, x_copy.data());
       for (std::int64_t y = 0; y < s.oh; y += band) {
-        run_band(grad_lines, x_lines, y, std::min(y + band, s.oh), sums);
+        const std::int64_t end = std::min(y + band, s.oh);
+        run_band(grad_lines, x_lines, y, end, to);
+        summands += (end - y) * s.ow;
+        if (summands >= kMostSummands) pass_on(), summands = 0;
       }
     }
+    pass_on();
   }
 
   void write(const float* sums, float* out, IntList strides) const {

@@ -107,6 +107,7 @@ class FACULA_API Optimizer {
 
  private:
   void step_group(std::size_t group);
+  void clear_batch();
   void load_slot(Slot& slot, const StateDict& saved, std::size_t number) const;
 
   const char* name_;

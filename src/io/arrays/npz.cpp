@@ -1,5 +1,6 @@
 #include "io/arrays/npz.h"
 
+#include <facula/json_line.h>
 #include <facula/npy.h>
 
 #include <fmt/ranges.h>
@@ -169,6 +170,7 @@ StateDict load_npz(const std::string& path) {
 }
 
 void save_npy(const Tensor& tensor, const std::string& path) {
+  check<ValueError>(tensor.defined(), "save_npy: the tensor for '{}' is undefined", path);
   const Tensor values = tensor.detach().cpu().contiguous();
   const std::string header = npy_header(values, path);
   io::AtomicFile file(path);
@@ -184,6 +186,8 @@ void save_npz(const StateDict& state, const std::string& path) {
     check<ValueError>(tensor != nullptr && tensor->defined(),
                       "save_npz: '{}' is {}, the format holds tensors only; leave it out", name,
                       tensor ? "an undefined tensor" : value->kind_name());
+    check<ValueError>(is_utf8(name), "save_npz: the name {} is not UTF-8; choose another",
+                      json_string(name));
     arrays.emplace_back(name, tensor->detach().cpu().contiguous());
     npy_header(arrays.back().second, name);  // refuses dtypes before anything is written
   }

@@ -1,3 +1,4 @@
+#include <facula/json_line.h>
 #include <facula/torch_file.h>
 
 #include <algorithm>
@@ -75,6 +76,8 @@ std::vector<NamedTensor> collect(const StateDict& state) {
     check<ValueError>(tensor != nullptr && tensor->defined(),
                       "save_torch: '{}' is {}, only tensors can be saved; leave it out", name,
                       tensor ? "an undefined tensor" : value->kind_name());
+    check<ValueError>(is_utf8(name), "save_torch: the name {} is not UTF-8; choose another",
+                      json_string(name));
     tensors.push_back({name, tensor->detach().cpu()});
   }
   return tensors;

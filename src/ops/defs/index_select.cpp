@@ -27,7 +27,8 @@ OpDef define_index_select() {
       .gradient =
           [](GradientContext& g) {
             const std::int64_t dim = g.attrs<index_select_attrs>().dim;
-            g.set(0, index_add(zeros_like(g.input(0)), dim, g.input(1), g.grad()));
+            g.set(0, index_add(zeros_like(g.input(0)).to(g.grad().dtype()), dim, g.input(1),
+                               g.grad()));
           },
       .saves = {shape_of(0), input(1)},
       .autocast = Autocast::promote,
