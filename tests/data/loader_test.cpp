@@ -289,6 +289,14 @@ TEST(Loader, AHungReadIsNamedAndDoesNotHoldUpTheEnd) {
   EXPECT_EQ(drain(loader.epoch(0)).size(), 4u + 8u);
 }
 
+TEST(Loader, AnEpochThatWasMovedAwayIsAnError) {
+  const DataLoader loader(noise(), {.batch_size = 4});
+  Epoch epoch = loader.epoch(0);
+  const Epoch other = std::move(epoch);
+  Batch batch;
+  expect_error<ValueError>([&] { epoch.next(batch); }, {"Epoch::next", "moved away"});
+}
+
 TEST(Loader, LeavingAnEpochEarlyStopsIt) {
   const auto set = noise();
   for (const int workers : {0, 2, kAuto}) {

@@ -295,6 +295,11 @@ TEST(Trainer, StopsAtALossThatIsNotFinite) {
   expect_error<ValueError>(
       [&] { trainer.fit(loader_of(rows(64))); },
       {"the loss is", "step 2", "epoch 1", "learning rate 1e+30", "last good loss", "at step 1"});
+  Classifier broken;
+  broken.output.bias.detach().fill_(std::nan(""));
+  optim::SGD second(broken.parameters(), {.lr = 0.1});
+  expect_error<ValueError>([&] { Trainer(broken, second, {}).fit(loader_of(rows(16))); },
+                           {"the loss is NaN at step 1 (epoch 1) with learning rate 0.1. Lower"});
 }
 
 /// Ignores nothing, unlike SIG_IGN, and does nothing.

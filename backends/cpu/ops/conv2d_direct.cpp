@@ -394,14 +394,11 @@ class WeightSums {
   std::int64_t numel() const { return s.kh * taps_ * block_; }
 
   void run(std::int64_t first, std::int64_t last, float* sums) const {
-    const bool once = (last - first) * s.oh * s.ow <= kMostSummands;
-    const Scratch<float> latest(once ? 0 : numel());
-    float* const to = once ? sums : latest.data();
+    const Scratch<float> latest(numel());
     std::fill_n(sums, numel(), 0.0f);
-    std::fill_n(to, numel(), 0.0f);
+    std::fill_n(latest.data(), numel(), 0.0f);
     const auto pass_on = [&] {
-      if (once) return;
-      for (std::int64_t i = 0; i < numel(); ++i) sums[i] += std::exchange(to[i], 0.0f);
+      for (std::int64_t i = 0; i < numel(); ++i) sums[i] += std::exchange(latest.data()[i], 0.0f);
     };
     const Scratch<float> grad_copy(grad_.scratch(s.oh)), x_copy(x_.scratch(s.h));
     const std::int64_t band = std::max<std::int64_t>(1, kBandElements / grad_.line());
@@ -411,9 +408,11 @@ class WeightSums {
       const float* x_lines = x_.read(n, 0, s.h, x_copy.data());
       for (std::int64_t y = 0; y < s.oh; y += band) {
         const std::int64_t end = std::min(y + band, s.oh);
-        run_band(grad_lines, x_lines, y, end, to);
+        run_band(grad_lines, x_lines, y, end, latest.data());
         summands += (end - y) * s.ow;
-        if (summands >= kMostSummands) pass_on(), summands = 0;
+        if (summands < kMostSummands) continue;
+        pass_on();
+        summands = 0;
       }
     }
     pass_on();
