@@ -21,11 +21,15 @@ class IntList {
  public:
   constexpr IntList() = default;
   constexpr IntList(const std::int64_t* data, std::size_t count) : data_(data), count_(count) {}
+#if !defined(__clang__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Winit-list-lifetime"  // a parameter lives as long as its call
+#endif
   constexpr IntList(std::initializer_list<std::int64_t> list)
       : data_(list.begin()), count_(list.size()) {}
+#if !defined(__clang__)
 #pragma GCC diagnostic pop
+#endif
   constexpr IntList(std::span<const std::int64_t> list) : data_(list.data()), count_(list.size()) {}
   IntList(const std::vector<std::int64_t>& list) : data_(list.data()), count_(list.size()) {}
   constexpr IntList(const std::int64_t& single) : data_(&single), count_(1) {}

@@ -127,7 +127,8 @@ class FACULA_API Tensor {
   }
   void* raw_data() const;
   /// The value of a one-element tensor, converted to T: to bool as != 0, to integers without the
-  /// fraction. Throws ShapeError for other sizes, ValueError for what T does not hold.
+  /// fraction, to float rounded. Throws ShapeError for other sizes, ValueError for what an integer
+  /// type T does not hold.
   template <class T = double>
   T item() const {
     const Scalar value = item_scalar();
@@ -146,9 +147,14 @@ class FACULA_API Tensor {
   /// Elements in row-major order, converted to T.
   template <class T>
   std::vector<T> to_vector() const {
-    std::vector<T> values(static_cast<std::size_t>(numel()));
-    copy_out(values.data(), dtype_of<T>);
-    return values;
+    if constexpr (std::same_as<T, bool>) {  // whose vector has no array of them inside
+      const std::vector<std::uint8_t> bytes = to(kBool).to_vector<std::uint8_t>();
+      return {bytes.begin(), bytes.end()};
+    } else {
+      std::vector<T> values(static_cast<std::size_t>(numel()));
+      copy_out(values.data(), dtype_of<T>);
+      return values;
+    }
   }
   /// Printed as PyTorch prints it.
   std::string str() const;
@@ -199,6 +205,7 @@ class FACULA_API Tensor {
   const Tensor& requires_grad_(bool requires_grad = true) const;
   bool is_leaf() const;
   /// The accumulated gradient of a leaf (or of a tensor after retain_grad()); undefined before.
+  /// Gradients of float16 and bfloat16 tensors are float32: sums in 16 bits would lose too much.
   Tensor grad() const;
   void set_grad(const Tensor& grad) const;
   void retain_grad() const;

@@ -80,6 +80,11 @@ std::string_view DynamicArguments::string(std::size_t i) const {
   return values_[i].string;
 }
 
+Generator* DynamicArguments::generator(std::size_t i) const {
+  if (!is_none(i)) wrong(i, "None, which is the default generator");
+  return nullptr;
+}
+
 bool DynamicArguments::is_number(std::size_t i) const {
   const Argument::Kind kind = values_[i].kind;
   return kind == Argument::Kind::floating || kind == Argument::Kind::integer ||

@@ -36,7 +36,7 @@ class DynamicArguments {
   std::optional<std::int64_t> optional_integer(std::size_t i) const;
   std::optional<DType> optional_dtype(std::size_t i) const;
   /// Calls by name always use the default generator.
-  Generator* generator(std::size_t) const { return nullptr; }
+  Generator* generator(std::size_t i) const;
 
  private:
   [[noreturn]] void wrong(std::size_t i, const char* expected) const;

@@ -85,6 +85,7 @@ Tensor eye(std::int64_t n, const TensorOptions& options) {
 namespace {
 
 constexpr char kNoWay[] = "arange: no way from {} to {} in steps of {}; change the step's sign";
+constexpr char kTooMany[] = "arange: more elements from {} to {} than int64 can count";
 
 /// In int64, for doubles cannot tell neighbours beyond 2^53 apart.
 Tensor integer_range(Scalar from, Scalar to, Scalar by) {
@@ -92,8 +93,7 @@ Tensor integer_range(Scalar from, Scalar to, Scalar by) {
   const __int128 extent = static_cast<__int128>(to.to_int()) - start;
   check<ValueError>(extent == 0 || (extent > 0) == (step > 0), kNoWay, from, to, by);
   const __int128 count = (extent + step - (step > 0 ? 1 : -1)) / step;
-  check<ValueError>(count <= INT64_MAX, "arange: more elements from {} to {} than int64 can count",
-                    from, to);
+  check<ValueError>(count <= INT64_MAX, kTooMany, from, to);
   Tensor values = new_tensor({static_cast<std::int64_t>(count)}, kInt64, kCPU);
   auto* data = values.impl()->typed<std::int64_t>();
   for (std::int64_t i = 0; i < values.numel(); ++i) {
@@ -103,8 +103,11 @@ Tensor integer_range(Scalar from, Scalar to, Scalar by) {
 }
 
 Tensor floating_range(Scalar start, Scalar end, Scalar step) {
-  const double extent = (end.to_double() - start.to_double()) / step.to_double();
-  check<ValueError>(extent >= 0 && extent < 9e18, kNoWay, start, end, step);
+  const double way = end.to_double() - start.to_double(), extent = way / step.to_double();
+  check<ValueError>(std::isfinite(way) && std::isfinite(step.to_double()),
+                    "arange: from {} to {} in steps of {} is no finite way", start, end, step);
+  check<ValueError>(extent >= 0, kNoWay, start, end, step);
+  check<ValueError>(extent < 9e18, kTooMany, start, end);
   Tensor values = new_tensor({static_cast<std::int64_t>(std::ceil(extent))}, kFloat64, kCPU);
   auto* data = values.impl()->typed<double>();
   for (std::int64_t i = 0; i < values.numel(); ++i) {

@@ -190,7 +190,9 @@ TEST(Numbers, RangesOfIntegersAreExact) {
   EXPECT_EQ(arange(3, 3).numel(), 0);
   EXPECT_ERROR(ValueError, "change the step's sign", arange(1, 0));
   EXPECT_ERROR(ValueError, "change the step's sign", arange(0, 1, -10));
-  EXPECT_ERROR(ValueError, "to nan in steps", arange(0, kNaN));
+  EXPECT_ERROR(ValueError, "to nan in steps of 1 is no finite way", arange(0, kNaN));
+  EXPECT_ERROR(ValueError, "is no finite way", arange(0, 5, INFINITY));
+  EXPECT_ERROR(ValueError, "from 0 to 1e+30 than int64 can count", arange(0, 1e30));
   EXPECT_ERROR(ValueError, "than int64 can count", arange(-kMost, kMost));
 }
 
@@ -216,6 +218,12 @@ TEST(Numbers, ItemsThatAreNoIntegers) {
   EXPECT_EQ(tensor((1ll << 62) + 1).item<std::uint64_t>(), (1ull << 62) + 1);
   EXPECT_TRUE(tensor(0.5).item<bool>());
   EXPECT_TRUE(std::isnan(tensor(kNaN).item<float>()));
+}
+
+TEST(Numbers, VectorsOfBool) {
+  EXPECT_EQ(tensor({0.5, 0., -2.}).to_vector<bool>(), (std::vector<bool>{true, false, true}));
+  EXPECT_EQ(tensor({256, 0}).to_vector<bool>(), (std::vector<bool>{true, false}));
+  EXPECT_TRUE(tensor({}).to_vector<bool>().empty());
 }
 
 TEST(Numbers, ListsKeepTheirCategory) {

@@ -29,6 +29,8 @@ TEST(Call, RefusesArgumentsThatDoNotFitTheSignature) {
   EXPECT_ERROR(ValueError, "softplus: no argument is called gamma",
                call("softplus", {x}, {{"gamma", 1}}));
   EXPECT_ERROR(ValueError, "softplus: argument self is missing", call("softplus", {}));
+  EXPECT_ERROR(ValueError, "dropout: argument generator is an int, expected None",
+               call("dropout", {x, 0.5, true, 3}));
   EXPECT_ERROR(ValueError, "there is no op called \"softplush\"", call("softplush", {x}));
 }
 
