@@ -164,6 +164,27 @@ TEST_P(EveryOp, CountsBatchesBeyondTwoToThe31st) {
   });
 }
 
+/// The name that callers write: "max" of "max.all(Tensor self) -> Tensor".
+std::string_view function_of(const ops::DynamicOp& op) {
+  const std::string_view signature = op.signature;
+  return signature.substr(0, signature.find_first_of(".("));
+}
+
+TEST_P(EveryOp, NamesItselfWhereAnInputIsUndefined) {
+  const std::string start = std::string(function_of(op())) + ": ";
+  const std::vector<ops::Parameter> parameters = ops::parameters_of(op().signature);
+  for_each_sample([&](const Sample& sample) {
+    for (std::size_t i = 0; i < sample.size(); ++i) {
+      if (sample[i].kind != Argument::Kind::tensor || !sample[i].tensor.defined()) continue;
+      Sample lacking = sample;
+      lacking[i].tensor = Tensor();
+      const std::string error = attempt(op(), lacking).error;
+      const bool optional = parameters.at(i).type == "Tensor?" && error.empty();
+      EXPECT_TRUE(optional || error.starts_with(start)) << parameters[i].name << ": " << error;
+    }
+  });
+}
+
 TEST_P(EveryOp, ExplainsWhatItRefuses) {
   int index = 0;
   for (const ErrorSamples::Failure& failure : failures_of(op())) {

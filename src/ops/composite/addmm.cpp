@@ -1,5 +1,6 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 #include "ops/schema/shape.h"
 
@@ -7,6 +8,7 @@ namespace facula {
 
 Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, double beta,
              double alpha) {
+  check_defined("addmm", self, mat1, mat2);
   check<ShapeError>(mat1.dim() == 2 && mat2.dim() == 2 && mat1.sizes()[1] == mat2.sizes()[0],
                     "addmm: matrices of size {} and {} cannot be multiplied; the columns of the "
                     "first must equal the rows of the second",

@@ -1,10 +1,12 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor celu(const Tensor& self, double alpha) {
+  check_defined("celu", self);
   check<ValueError>(alpha != 0, "celu: alpha is 0");
   return elu(self, alpha, 1, 1 / alpha);
 }

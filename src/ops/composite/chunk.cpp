@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 std::vector<Tensor> chunk(const Tensor& self, std::int64_t chunks, std::int64_t dim) {
+  check_defined("chunk", self);
   check<ValueError>(chunks > 0, "chunk: chunks is {}, must be positive", chunks);
   check<ShapeError>(self.dim() > 0, "chunk: a 0-d tensor cannot be divided");
   const std::int64_t size = self.size(dim);

@@ -1,5 +1,6 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -13,6 +14,7 @@ Tensor bounded(const Tensor& self, const Tensor& inside, const Tensor& bound) {
 }  // namespace
 
 Tensor clamp(const Tensor& self, const Tensor& min, const Tensor& max) {
+  check_defined("clamp", self);
   check<ValueError>(min.defined() || max.defined(), "clamp: give min, max or both");
   const Tensor low = min.defined() ? bounded(self, self >= min, min) : self;
   return max.defined() ? bounded(low, low <= max, max) : low;

@@ -1,10 +1,14 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
-Tensor clone(const Tensor& self) { return to_copy(self); }
+Tensor clone(const Tensor& self) {
+  check_defined("clone", self);
+  return to_copy(self);
+}
 
 namespace ops {
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/glue.h"
 #include "ops/schema/op_def.h"
 
@@ -19,6 +20,7 @@ Dims pair(IntList list, const char* argument) {
 Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor& bias,
                         IntList stride, IntList padding, IntList output_padding,
                         std::int64_t groups, IntList dilation) {
+  check_defined("conv_transpose2d", input, weight);
   check<ShapeError>(input.dim() == 4 && weight.dim() == 4 && input.sizes()[1] == weight.sizes()[0],
                     "conv_transpose2d: input has size {} and weight {}, expected [N, C, H, W] and "
                     "[C, out / groups, H, W]",

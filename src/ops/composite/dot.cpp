@@ -1,10 +1,12 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor dot(const Tensor& self, const Tensor& other) {
+  check_defined("dot", self, other);
   check<ShapeError>(self.dim() == 1 && other.dim() == 1,
                     "dot: sizes are {} and {}, expected two vectors", self.sizes(), other.sizes());
   check<ShapeError>(self.sizes() == other.sizes(),

@@ -1,12 +1,13 @@
 #include <facula/ops.h>
 
-#include "base/check.h"
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 #include "ops/schema/random.h"
 
 namespace facula {
 
 Tensor dropout(const Tensor& self, double p, bool training, Generator* generator) {
+  check_defined("dropout", self);
   check<ValueError>(p >= 0 && p <= 1, "dropout: the probability {} is outside [0, 1]", p);
   if (!training || p == 0) return self;
   const Tensor state = reserve_random(generator, self.numel(), kFloat32).to(self.device());

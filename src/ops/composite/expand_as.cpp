@@ -1,10 +1,14 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
-Tensor expand_as(const Tensor& self, const Tensor& other) { return expand(self, other.sizes()); }
+Tensor expand_as(const Tensor& self, const Tensor& other) {
+  check_defined("expand_as", self, other);
+  return expand(self, other.sizes());
+}
 
 namespace ops {
 

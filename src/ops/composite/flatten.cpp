@@ -1,11 +1,13 @@
 #include <facula/ops.h>
 
 #include "core/tensor_impl.h"
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor flatten(const Tensor& self, std::int64_t start_dim, std::int64_t end_dim) {
+  check_defined("flatten", self);
   const int first = wrap_dim(start_dim, self.dim(), "flatten");
   const int last = wrap_dim(end_dim, self.dim(), "flatten");
   check<ValueError>(first <= last, "flatten: start_dim {} comes after end_dim {}", start_dim,

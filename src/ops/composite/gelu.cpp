@@ -1,5 +1,6 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -8,6 +9,7 @@ namespace {
 
 template <class T>
 Tensor gelu_of(T&& self, std::string_view approximate) {
+  check_defined("gelu", self);
   check<ValueError>(approximate == "none" || approximate == "tanh",
                     "gelu: approximate is \"{}\", expected none or tanh", approximate);
   return approximate == "none" ? gelu_erf(std::forward<T>(self)) : gelu_tanh(std::forward<T>(self));

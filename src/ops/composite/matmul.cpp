@@ -1,5 +1,6 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 #include "ops/schema/shape.h"
 
@@ -30,6 +31,7 @@ Tensor batched(const Tensor& a, const Tensor& b) {
 }  // namespace
 
 Tensor matmul(const Tensor& self, const Tensor& other) {
+  check_defined("matmul", self, other);
   const int ra = self.dim(), rb = other.dim();
   check<ShapeError>(ra > 0 && rb > 0,
                     "matmul: sizes are {} and {}; use mul for numbers and 0-d tensors",

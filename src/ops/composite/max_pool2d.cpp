@@ -1,11 +1,13 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor max_pool2d(const Tensor& self, IntList kernel_size, IntList stride, IntList padding,
                   IntList dilation, bool ceil_mode) {
+  check_defined("max_pool2d", self);
   return std::get<0>(
       max_pool2d_with_indices(self, kernel_size, stride, padding, dilation, ceil_mode));
 }

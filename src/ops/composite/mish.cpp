@@ -1,10 +1,14 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/elementwise.h"
 
 namespace facula {
 
-Tensor mish(const Tensor& self) { return self * tanh(softplus(self)); }
+Tensor mish(const Tensor& self) {
+  check_defined("mish", self);
+  return self * tanh(softplus(self));
+}
 
 namespace ops {
 

@@ -1,11 +1,13 @@
 #include <facula/ops.h>
 
 #include "core/tensor_impl.h"
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor movedim(const Tensor& self, IntList source, IntList destination) {
+  check_defined("movedim", self);
   const int rank = self.dim();
   check<ValueError>(source.size() == destination.size(),
                     "movedim: source {} and destination {} must be equally long", source,

@@ -1,10 +1,12 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor mv(const Tensor& self, const Tensor& vec) {
+  check_defined("mv", self, vec);
   check<ShapeError>(self.dim() == 2 && vec.dim() == 1,
                     "mv: sizes are {} and {}, expected a matrix and a vector", self.sizes(),
                     vec.sizes());

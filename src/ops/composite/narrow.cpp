@@ -1,11 +1,13 @@
 #include <facula/ops.h>
 
 #include "core/tensor_impl.h"
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor narrow(const Tensor& self, std::int64_t dim, std::int64_t start, std::int64_t length) {
+  check_defined("narrow", self);
   const int place = wrap_dim(dim, self.dim(), "narrow");
   check<ShapeError>(self.dim() > 0, "narrow: a 0-d tensor has no entries");
   const std::int64_t size = self.sizes()[place];

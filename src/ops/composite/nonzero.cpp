@@ -1,11 +1,13 @@
 #include <facula/ops.h>
 
 #include "core/tensor_impl.h"
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor nonzero(const Tensor& self) {
+  check_defined("nonzero", self);
   check<DeviceError>(!self.device().is_null(),
                      "nonzero: the number of results on the null device is unknown");
   const Tensor mask = (self.detach() != 0).cpu().contiguous();

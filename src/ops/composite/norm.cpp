@@ -3,12 +3,14 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 #include "ops/schema/zero_gradient.h"
 
 namespace facula {
 
 Tensor norm(const Tensor& self, double p, IntList dim, bool keepdim) {
+  check_defined("norm", self);
   check<DTypeError>(kFloatingTypes.contains(self.dtype()),
                     "norm: dtype {} is not supported; convert it with to(kFloat32)",
                     name_of(self.dtype()));

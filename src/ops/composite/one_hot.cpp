@@ -1,10 +1,12 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor one_hot(const Tensor& self, std::int64_t num_classes) {
+  check_defined("one_hot", self);
   check<DTypeError>(self.dtype() == kInt64, "one_hot: classes have dtype {}, expected int64",
                     name_of(self.dtype()));
   check<ValueError>(num_classes > 0 || (num_classes == -1 && self.numel() > 0),

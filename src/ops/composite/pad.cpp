@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -29,6 +30,7 @@ Tensor mirrored(const Tensor& self, int dim, std::int64_t before, std::int64_t a
 }  // namespace
 
 Tensor pad(const Tensor& self, IntList pad, std::string_view mode, double value) {
+  check_defined("pad", self);
   if (mode == "constant") return constant_pad(self, pad, value);
   check<ValueError>(mode == "reflect" || mode == "replicate",
                     "pad: mode is \"{}\", expected constant, reflect or replicate", mode);

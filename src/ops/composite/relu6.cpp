@@ -1,11 +1,18 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/elementwise.h"
 
 namespace facula {
 
-Tensor relu6(const Tensor& self) { return hardtanh(self, 0, 6); }
-Tensor relu6(Tensor&& self) { return hardtanh(std::move(self), 0, 6); }
+Tensor relu6(const Tensor& self) {
+  check_defined("relu6", self);
+  return hardtanh(self, 0, 6);
+}
+Tensor relu6(Tensor&& self) {
+  check_defined("relu6", self);
+  return hardtanh(std::move(self), 0, 6);
+}
 
 namespace ops {
 

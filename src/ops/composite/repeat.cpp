@@ -1,10 +1,12 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor repeat(const Tensor& self, IntList repeats) {
+  check_defined("repeat", self);
   const int rank = static_cast<int>(repeats.size());
   check<ShapeError>(rank >= self.dim(),
                     "repeat: {} names fewer dimensions than the tensor of size {} has", repeats,

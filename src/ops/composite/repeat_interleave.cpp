@@ -1,12 +1,14 @@
 #include <facula/ops.h>
 
 #include "core/tensor_impl.h"
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor repeat_interleave(const Tensor& self, std::int64_t repeats,
                          std::optional<std::int64_t> dim) {
+  check_defined("repeat_interleave", self);
   check<ValueError>(repeats >= 0, "repeat_interleave: repeats is {}, must not be negative",
                     repeats);
   if (!dim) return repeat_interleave(flatten(self), repeats, 0);

@@ -1,11 +1,13 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 #include "ops/schema/reshape.h"
 
 namespace facula {
 
 Tensor reshape(const Tensor& self, IntList size) {
+  check_defined("reshape", self);
   const Dims sizes = resolve_sizes(size, self.numel(), "reshape");
   if (sizes == Dims(self.sizes())) return self;
   if (view_strides(*self.impl(), sizes)) return view(self, sizes);

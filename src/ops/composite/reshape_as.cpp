@@ -1,10 +1,14 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
-Tensor reshape_as(const Tensor& self, const Tensor& other) { return reshape(self, other.sizes()); }
+Tensor reshape_as(const Tensor& self, const Tensor& other) {
+  check_defined("reshape_as", self, other);
+  return reshape(self, other.sizes());
+}
 
 namespace ops {
 

@@ -2,11 +2,13 @@
 
 #include "core/tensor_impl.h"
 #include "ops/schema/channels.h"
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor roll(const Tensor& self, IntList shifts, IntList dims) {
+  check_defined("roll", self);
   if (dims.empty()) {
     check<ValueError>(shifts.size() == 1, "roll: {} shifts without dims; name the dimensions",
                       shifts.size());

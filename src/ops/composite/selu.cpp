@@ -1,10 +1,14 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/elementwise.h"
 
 namespace facula {
 
-Tensor selu(const Tensor& self) { return elu(self, 1.6732632423543772, 1.0507009873554805); }
+Tensor selu(const Tensor& self) {
+  check_defined("selu", self);
+  return elu(self, 1.6732632423543772, 1.0507009873554805);
+}
 
 namespace ops {
 

@@ -1,10 +1,14 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/elementwise.h"
 
 namespace facula {
 
-Tensor softsign(const Tensor& self) { return self / (abs(self) + 1); }
+Tensor softsign(const Tensor& self) {
+  check_defined("softsign", self);
+  return self / (abs(self) + 1);
+}
 
 namespace ops {
 

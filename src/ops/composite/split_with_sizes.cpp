@@ -1,10 +1,12 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 std::vector<Tensor> split_with_sizes(const Tensor& self, IntList split_sizes, std::int64_t dim) {
+  check_defined("split_with_sizes", self);
   std::vector<Tensor> parts;
   std::int64_t begin = 0;
   for (std::int64_t size : split_sizes) {

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 #include "ops/schema/shape.h"
 
 namespace facula {
 
 Tensor squeeze(const Tensor& self, IntList dim) {
+  check_defined("squeeze", self);
   const Dims dims = normalize_dims(dim, self.dim(), "squeeze");
   Dims sizes;
   for (int d = 0; d < self.dim(); ++d) {

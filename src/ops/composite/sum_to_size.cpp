@@ -1,11 +1,13 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 #include "ops/schema/shape.h"
 
 namespace facula {
 
 Tensor sum_to_size(const Tensor& self, IntList size) {
+  check_defined("sum_to_size", self);
   if (self.sizes() == size) return self;
   check<ShapeError>(broadcast_sizes(size, self.sizes(), "sum_to_size") == Dims(self.sizes()),
                     "sum_to_size: size {} does not broadcast to the tensor's {}", size,

@@ -1,10 +1,12 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor t(const Tensor& self) {
+  check_defined("t", self);
   check<ShapeError>(self.dim() <= 2,
                     "t: a tensor of size {} has more than 2 dimensions; use transpose",
                     self.sizes());

@@ -1,6 +1,7 @@
 #include <facula/ops.h>
 
 #include "core/tensor_impl.h"
+#include "ops/schema/checks.h"
 #include "ops/schema/indexing.h"
 #include "ops/schema/op_def.h"
 #include "ops/schema/shape.h"
@@ -8,6 +9,7 @@
 namespace facula {
 
 Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<std::int64_t> dim) {
+  check_defined("take_along_dim", self, indices);
   check_index(indices, "take_along_dim");
   if (!dim) return gather(flatten(self), 0, flatten(indices));
   check<ShapeError>(self.dim() == indices.dim(),

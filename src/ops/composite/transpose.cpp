@@ -3,11 +3,13 @@
 #include <algorithm>
 
 #include "core/tensor_impl.h"
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor transpose(const Tensor& self, std::int64_t dim0, std::int64_t dim1) {
+  check_defined("transpose", self);
   const int rank = self.dim();
   const int first = wrap_dim(dim0, rank, "transpose"), second = wrap_dim(dim1, rank, "transpose");
   if (first == second) return self;

@@ -1,10 +1,12 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor triu(const Tensor& self, std::int64_t diagonal) {
+  check_defined("triu", self);
   check<ShapeError>(self.dim() >= 2, "triu: a tensor of size {} is no matrix", self.sizes());
   const TensorOptions options(kInt64, self.device());
   const Tensor row = unsqueeze(arange(self.size(-2), options), 1);

@@ -1,12 +1,14 @@
 #include <facula/ops.h>
 
 #include "core/tensor_impl.h"
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 #include "ops/schema/reshape.h"
 
 namespace facula {
 
 Tensor unflatten(const Tensor& self, std::int64_t dim, IntList sizes) {
+  check_defined("unflatten", self);
   const int place = wrap_dim(dim, self.dim(), "unflatten");
   check<ShapeError>(self.dim() > 0, "unflatten: a 0-d tensor has no dimension to divide");
   const Dims parts = resolve_sizes(sizes, self.sizes()[place], "unflatten");

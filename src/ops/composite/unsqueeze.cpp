@@ -1,11 +1,13 @@
 #include <facula/ops.h>
 
 #include "core/tensor_impl.h"
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor unsqueeze(const Tensor& self, std::int64_t dim) {
+  check_defined("unsqueeze", self);
   const int place = wrap_dim(dim, self.dim() + 1, "unsqueeze");
   Dims sizes(self.sizes());
   sizes.insert(place, 1);

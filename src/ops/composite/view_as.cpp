@@ -1,10 +1,14 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
-Tensor view_as(const Tensor& self, const Tensor& other) { return view(self, other.sizes()); }
+Tensor view_as(const Tensor& self, const Tensor& other) {
+  check_defined("view_as", self, other);
+  return view(self, other.sizes());
+}
 
 namespace ops {
 

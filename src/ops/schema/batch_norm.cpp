@@ -5,6 +5,7 @@
 #include <facula/ops.h>
 
 #include "ops/schema/channels.h"
+#include "ops/schema/checks.h"
 
 namespace facula {
 
@@ -30,6 +31,7 @@ void infer_batch_norm(Infer& c, const char* op) {
 void infer_batch_norm_backward(Infer& c, const Tensor& input,
                                std::initializer_list<int> per_channel, const char* op) {
   const std::int64_t channels = check_channels(input, op);
+  check_defined(op, c.in(0), c.in(per_channel.end()[-2]), c.in(per_channel.end()[-1]));
   check<ShapeError>(c.in(0).sizes() == input.sizes(), "{}: grad of size {} for an input of size {}",
                     op, c.in(0).sizes(), input.sizes());
   for (int i : per_channel) check_per_channel(c.in(i), "a per-channel input", input, op);

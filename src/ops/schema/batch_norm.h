@@ -12,8 +12,8 @@ namespace facula {
 std::int64_t check_normalizable(const Tensor& input, const char* op);
 /// Shapes of (self, weight, bias, ...) -> (result, means [C], 1/sqrt(variance + eps) [C]).
 void infer_batch_norm(Infer& c, const char* op);
-/// Shapes of (grad, input, ...) -> the gradients of input, weight and bias; inputs `per_channel`
-/// are [C].
+/// Shapes of (grad, input, ...) -> the gradients of input, weight and bias; inputs `per_channel`,
+/// mean and invstd last, are [C].
 void infer_batch_norm_backward(Infer& c, const Tensor& input,
                                std::initializer_list<int> per_channel, const char* op);
 

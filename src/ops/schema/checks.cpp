@@ -1,13 +1,12 @@
 #include "ops/schema/checks.h"
 
-#include "base/check.h"
 #include "ops/schema/shape.h"
 
 namespace facula {
 
 void check_operands(std::initializer_list<Tensor> tensors, const char* op) {
   for (const Tensor& tensor : tensors) {
-    check<ValueError>(tensor.defined(), "{}: an input is an undefined tensor", op);
+    check_defined(op, tensor);
     check<DTypeError>(kComputeTypes.contains(tensor.dtype()),
                       "{}: dtype {} is not supported; convert it with to(kFloat32)", op,
                       name_of(tensor.dtype()));

@@ -1,9 +1,18 @@
 // Checks of ops made of other ops, whose messages would name those instead.
 #pragma once
 
+#include <concepts>
+
 #include <facula/tensor.h>
 
+#include "base/check.h"
+
 namespace facula {
+
+/// Checks that the tensors are defined.
+void check_defined(const char* op, const std::same_as<Tensor> auto&... tensors) {
+  check<ValueError>((tensors.defined() && ...), "{}: an input is an undefined tensor", op);
+}
 
 /// Checks that the tensors are defined and of dtypes that can be computed with.
 void check_operands(std::initializer_list<Tensor> tensors, const char* op);
