@@ -78,7 +78,7 @@ struct GradOptions {
   /// Return an undefined tensor for inputs that do not matter instead of throwing AutogradError.
   bool allow_unused = false;
 };
-/// d(outputs)/d(inputs) without touching any grad().
+/// d(outputs)/d(inputs) without touching any grad() but those that retain_grad() asked for.
 FACULA_API std::vector<Tensor> grad(const std::vector<Tensor>& outputs,
                                     const std::vector<Tensor>& inputs,
                                     const GradOptions& options = {});
@@ -186,8 +186,9 @@ struct Function {
 /// as without checkpointing: grad() of some tensors, higher derivatives, hooks, segments inside
 /// segments, backward passes inside them, inputs without gradient around parameters that have one.
 /// The segment must compute the same both times: AutogradError if shapes, the number of saved
-/// tensors or of random numbers differ. Side effects, such as running statistics and manual_seed(),
-/// happen twice.
+/// tensors or of random numbers differ, or an input changed meanwhile. Pass as inputs what else it
+/// reads and somebody may change before backward; draw random numbers with ops, not with
+/// Generator::reserve(). Side effects, such as running statistics and manual_seed(), happen twice.
 FACULA_API std::vector<Tensor> checkpoint(
     std::function<std::vector<Tensor>(const std::vector<Tensor>&)> segment,
     const std::vector<Tensor>& inputs);

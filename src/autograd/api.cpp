@@ -4,6 +4,7 @@
 #include "autograd/engine.h"
 #include "autograd/node.h"
 #include "base/check.h"
+#include "core/promotion.h"
 #include "runtime/dispatch.h"
 #include "runtime/mode.h"
 
@@ -42,9 +43,8 @@ const Tensor& Tensor::requires_grad_(bool requires_grad) const {
   check<AutogradError>(is_leaf() || requires_grad,
                        "requires_grad_(false): the tensor is the result of {}; use detach()",
                        impl_ && impl_->node ? impl_->node->name() : "");
-  check<AutogradError>(!requires_grad || kFloatingTypes.contains(dtype()),
-                       "requires_grad_: only float32 and float64 tensors have gradients, this one "
-                       "is {}",
+  check<AutogradError>(!requires_grad || is_floating_point(),
+                       "requires_grad_: only floating-point tensors have gradients, this one is {}",
                        name_of(dtype()));
   check<AutogradError>(!requires_grad || !impl_->has(TensorImpl::kInferenceTensor),
                        "requires_grad_: the tensor was made in InferenceMode; clone() it outside");
@@ -71,9 +71,12 @@ void Tensor::set_grad(const Tensor& grad) const {
   check<ShapeError>(!grad.defined() || grad.sizes() == sizes(),
                     "set_grad: a gradient of size {} for a tensor of size {}",
                     grad.defined() ? grad.sizes() : IntList(), sizes());
-  check<DTypeError>(!grad.defined() || grad.dtype() == dtype(),
-                    "set_grad: a {} gradient for a {} tensor of size {}; convert it with to()",
-                    grad.defined() ? name_of(grad.dtype()) : "", name_of(dtype()), sizes());
+  const DType expected = gradient_dtype(dtype());
+  check<DTypeError>(!grad.defined() || grad.dtype() == expected,
+                    "set_grad: a {} gradient for a {} tensor of size {}, expected {}; convert it "
+                    "with to()",
+                    grad.defined() ? name_of(grad.dtype()) : "", name_of(dtype()), sizes(),
+                    name_of(expected));
   check<DeviceError>(!grad.defined() || grad.device() == device(),
                      "set_grad: a gradient on {} for a tensor on {}; move it with to()",
                      grad.defined() ? grad.device() : kCPU, device());
@@ -87,6 +90,17 @@ void Tensor::set_grad(const Tensor& grad) const {
   state.gradient = Tensor(grad).leak();
   state.fixed_buffer = false;
   state.empty = false;
+}
+
+void autograd::reset_gradient(const Tensor& leaf, bool set_to_none) {
+  const Tensor gradient = leaf.grad();
+  if (!gradient.defined()) return;
+  if (set_to_none) return leaf.set_grad({});
+  if (!gradient.is_leaf()) {
+    drop_history(*gradient.impl());
+    gradient.impl()->set(TensorImpl::kRequiresGrad, false);
+  }
+  gradient.detach().zero_();
 }
 
 void Tensor::retain_grad() const {
@@ -132,7 +146,8 @@ std::vector<Tensor> initial_gradients(const std::vector<Tensor>& outputs,
     check<ShapeError>(gradients[i].sizes() == output.sizes(),
                       "{}: a gradient of size {} for an output of size {}", function,
                       gradients[i].sizes(), output.sizes());
-    check<DTypeError>(gradients[i].dtype() == output.dtype(),
+    check<DTypeError>(gradients[i].dtype() == output.dtype() ||
+                          gradients[i].dtype() == gradient_dtype(output.dtype()),
                       "{}: a {} gradient for a {} output of size {}; convert it with to()",
                       function, name_of(gradients[i].dtype()), name_of(output.dtype()),
                       output.sizes());

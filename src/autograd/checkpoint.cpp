@@ -5,16 +5,10 @@
 #include "runtime/mode.h"
 
 namespace facula::autograd {
-namespace {
 
-/// The segment running on this thread; `values` collects the saves of a second run.
-struct Run {
-  Segment* segment = nullptr;
-  std::vector<Tensor>* values = nullptr;
-};
-thread_local Run current;
+thread_local Segment::Run Segment::current;
 
-class RunScope {
+class Segment::RunScope {
  public:
   explicit RunScope(Run run) : outer_(std::exchange(current, run)) {}
   ~RunScope() { current = outer_; }
@@ -25,10 +19,11 @@ class RunScope {
   Run outer_;
 };
 
-}  // namespace
+Segment::Value::Value(const Tensor& saved)
+    : tensor(alias(*saved.impl())), version(saved.version()) {}
 
 Segment::Segment(Function function, const std::vector<Tensor>& inputs)
-    : function_(std::move(function)),
+    : function_(std::make_shared<const Function>(std::move(function))),
       mode_((runtime::tl_mode | runtime::kCheckpoint) & ~std::uint32_t{runtime::kAnomaly}) {
   for (const Tensor& tensor : inputs) inputs_.push_back(keep(tensor));
 }
@@ -41,7 +36,7 @@ Segment::Input Segment::keep(const Tensor& tensor) {
   input.requires_grad = tensor.requires_grad();
   if (!current.segment) return input;
   if (current.values) {
-    current.values->push_back(input.tensor);
+    current.values->emplace_back(tensor);
     return input;
   }
   input.number = current.segment->count_++;
@@ -56,7 +51,7 @@ std::vector<Tensor> Segment::run(const std::vector<Tensor>& inputs) {
   const RunScope scope({.segment = this});
   const runtime::ModeGuard mode(runtime::kCheckpoint);
   const RandomLogScope random(random_, RandomLogScope::Mode::record);
-  std::vector<Tensor> outputs = function_(inputs);
+  std::vector<Tensor> outputs = (*function_)(inputs);
   random_.complete = true;
   values_.clear();  // if there was a backward pass inside
   return outputs;
@@ -64,7 +59,7 @@ std::vector<Tensor> Segment::run(const std::vector<Tensor>& inputs) {
 
 bool Segment::capture(Node& node, std::size_t slot, const Tensor& tensor, bool droppable) {
   if (current.values) {
-    current.values->push_back(alias(*tensor.impl()));
+    current.values->emplace_back(tensor);
     return false;
   }
   const std::size_t number = current.segment->count_++;
@@ -83,8 +78,8 @@ std::int64_t Segment::number_of(const Node& node, const SavedTensor& slot) {
 }
 
 Tensor Segment::recompute(const Node& node, const SavedTensor& slot) {
-  const Tensor& value =
-      node.extras->segment->value(static_cast<std::size_t>(number_of(node, slot)));
+  Tensor value =
+      node.extras->segment->value(static_cast<std::size_t>(number_of(node, slot)), node.name());
   const TensorImpl& original = *slot.tensor;
   check<AutogradError>(
       value.dtype() == original.dtype && value.sizes() == original.size_list(),
@@ -92,32 +87,39 @@ Tensor Segment::recompute(const Node& node, const SavedTensor& slot) {
       "must compute the same whenever it runs",
       node.name(), name_of(value.dtype()), value.sizes(), name_of(original.dtype),
       original.size_list());
-  Tensor result = alias(*value.impl());
-  if (original.node) set_history(result, original.node, original.output_index);
-  return result;
+  if (original.node) set_history(value, original.node, original.output_index);
+  return value;
 }
 
 void Segment::release_values(Node& node) noexcept {
   for (std::int64_t number : node.extras->segment_numbers) {
-    std::vector<Tensor>& values = node.extras->segment->values_;
-    if (number >= 0 && static_cast<std::size_t>(number) < values.size()) values[number] = Tensor();
+    std::vector<Value>& values = node.extras->segment->values_;
+    if (number >= 0 && static_cast<std::size_t>(number) < values.size()) {
+      values[number].tensor = Tensor();
+    }
   }
 }
 
-const Tensor& Segment::value(std::size_t number) {
+Tensor Segment::value(std::size_t number, const char* reader) {
   if (number >= values_.size()) run_again();
-  return values_[number];
+  const Value& value = values_[number];
+  check<AutogradError>(value.tensor.version() == value.version,
+                       "backward through {}: a value of size {} of its checkpointed segment was "
+                       "changed in place after it was used; use the out-of-place operation or copy "
+                       "it before changing it",
+                       reader, value.tensor.sizes());
+  return alias(*value.tensor.impl());
 }
 
 Tensor Segment::restore(const Input& input, std::size_t index) const {
   if (input.outer) {
-    Tensor value = alias(*input.outer->value(input.number).impl());
+    Tensor value = input.outer->value(input.number, "checkpoint");
     return input.requires_grad ? value.requires_grad_() : value;
   }
   if (!input.tensor.defined()) return {};
   check<AutogradError>(input.tensor.version() == input.version,
-                       "checkpoint: input {} of size {} was changed in place after the segment "
-                       "used it; copy it before changing it",
+                       "checkpoint: input {} of size {} was changed in place, in the segment or "
+                       "after it; copy it before changing it",
                        index, input.tensor.sizes());
   Tensor value = alias(*input.tensor.impl());
   return input.requires_grad ? value.requires_grad_() : value;
@@ -126,22 +128,33 @@ Tensor Segment::restore(const Input& input, std::size_t index) const {
 void Segment::run_again() {
   std::vector<Tensor> inputs;
   for (std::size_t i = 0; i < inputs_.size(); ++i) inputs.push_back(restore(inputs_[i], i));
-  std::vector<Tensor> values;
+  std::vector<Value> values;
   values.reserve(count_);
+  const std::shared_ptr<const Function> function = function_;  // should a run inside release it
   {
     const RandomLogScope random(random_, RandomLogScope::Mode::replay);
     const runtime::ModeGuard mode(mode_, ~mode_);
     const RunScope scope({.segment = this, .values = &values});
-    function_(inputs);
+    (*function)(inputs);
   }
   // A backward pass inside the segment wants values of what has run so far. What comes behind it
   // has no numbers yet, neither for values nor for random ones.
-  if (!random_.complete && values.size() > count_) values.resize(count_);
+  if (!random_.complete && values.size() > count_)
+    values.erase(values.begin() + count_, values.end());
   check<AutogradError>(values.size() == count_,
                        "checkpoint: the segment saved {} tensors the first time and {} the second; "
                        "a segment must compute the same whenever it runs",
                        count_, values.size());
   values_ = std::move(values);
+  if (random_.complete) release_inputs();
+}
+
+void Segment::release_inputs() noexcept {
+  for (const Input& input : inputs_) {
+    if (input.outer) input.outer->values_[input.number].tensor = Tensor();
+  }
+  inputs_.clear();
+  function_.reset();
 }
 
 std::vector<Tensor> checkpoint(Segment::Function segment, const std::vector<Tensor>& inputs) {

@@ -44,19 +44,35 @@ class Segment : public std::enable_shared_from_this<Segment> {
     std::size_t number = 0;
     bool requires_grad = false;
   };
+  /// What a second run saved, and its write count then.
+  struct Value {
+    explicit Value(const Tensor& saved);
+    Tensor tensor;
+    std::uint32_t version;
+  };
+  /// The segment running on a thread; `values` collects the saves of a second run.
+  struct Run {
+    Segment* segment = nullptr;
+    std::vector<Value>* values = nullptr;
+  };
+  class RunScope;
+  static thread_local Run current;
 
   static std::int64_t number_of(const Node& node, const SavedTensor& slot);
   Input keep(const Tensor& tensor);
   Tensor restore(const Input& input, std::size_t index) const;
-  const Tensor& value(std::size_t number);
+  /// Value `number`, for the gradient of `reader`.
+  Tensor value(std::size_t number, const char* reader);
   void run_again();
+  /// Gives up what only another run would need.
+  void release_inputs() noexcept;
 
-  Function function_;
+  std::shared_ptr<const Function> function_;
   std::vector<Input> inputs_;
   std::uint32_t mode_;
   RandomLog random_;
-  std::size_t count_ = 0;       ///< saves of the first run, so far
-  std::vector<Tensor> values_;  ///< of a second run; empty before
+  std::size_t count_ = 0;      ///< saves of the first run, so far
+  std::vector<Value> values_;  ///< of a second run; empty before
 };
 
 }  // namespace facula::autograd

@@ -8,6 +8,7 @@
 
 #include "autograd/anomaly.h"
 #include "base/check.h"
+#include "core/promotion.h"
 #include "runtime/mode.h"
 
 namespace facula::autograd {
@@ -187,10 +188,9 @@ class Sweep {
   }
 
   static void add(Tensor& sum, Tensor&& gradient) {
-    // Sums of 16 bits would lose what they are made of.
     const DType dtype = gradient.impl()->dtype;
-    if (dtype == kFloat16 || dtype == kBFloat16) [[unlikely]]
-      gradient = gradient.to(kFloat32);
+    if (gradient_dtype(dtype) != dtype) [[unlikely]]
+      gradient = gradient.to(gradient_dtype(dtype));
     if (!sum.defined()) {
       sum = std::move(gradient);
     } else {
@@ -313,7 +313,7 @@ Tensor add_gradient(Accumulator& state, const TensorImpl& variable, Tensor& inco
       gradient = clone(incoming);
     } else {
       gradient = is_dense(variable) ? new_strided(variable.size_list(), variable.stride_list(),
-                                                  variable.dtype, variable.device)
+                                                  impl.dtype, variable.device)
                                     : empty_like(incoming);
       gradient.copy_(incoming);
     }
@@ -333,7 +333,8 @@ void accumulate(Node& node, Tensor* output_gradients, Tensor*) {
   check<ShapeError>(incoming.sizes() == leaf.sizes(),
                     "backward: a gradient of size {} arrived at a leaf of size {}",
                     incoming.sizes(), leaf.sizes());
-  if (incoming.dtype() != leaf.dtype()) incoming = incoming.to(leaf.dtype());
+  const DType dtype = gradient_dtype(leaf.dtype());
+  if (incoming.dtype() != dtype) incoming = incoming.to(dtype);
   Tensor replaced;
   {
     const std::lock_guard lock(mutex_of(node));

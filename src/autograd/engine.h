@@ -1,4 +1,4 @@
-// The backward pass.
+// The backward pass, and what it starts from.
 #pragma once
 
 #include <span>
@@ -22,5 +22,8 @@ std::vector<Tensor> run_backward(std::span<const Edge> roots, std::vector<Tensor
 
 /// False if the running sweep has targets and none of them lies behind `node`.
 bool wanted_in_sweep(const Node& node);
+
+/// Zeroes a leaf's gradient, which lets go of the graph it may hold, or forgets it.
+void reset_gradient(const Tensor& leaf, bool set_to_none);
 
 }  // namespace facula::autograd

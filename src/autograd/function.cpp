@@ -6,6 +6,7 @@
 #include "autograd/engine.h"
 #include "autograd/saved.h"
 #include "base/check.h"
+#include "core/promotion.h"
 #include "runtime/dispatch.h"
 #include "runtime/mode.h"
 
@@ -27,6 +28,7 @@ class CustomNode {
   static void set_needs(FunctionContext& context, std::vector<bool> needs) {
     context.needs_ = std::move(needs);
   }
+  static void check_saved(const FunctionContext& context, const std::string& name);
   static std::vector<bool> differentiable(const FunctionContext& context,
                                           const std::vector<Tensor>& outputs);
 
@@ -46,6 +48,14 @@ class CustomNode {
   std::vector<int> sources_;
 };
 static_assert(alignof(CustomNode) <= alignof(std::max_align_t));
+
+void CustomNode::check_saved(const FunctionContext& context, const std::string& name) {
+  constexpr std::size_t kMost = UINT16_MAX;
+  check<AutogradError>(context.saved_.size() <= kMost,
+                       "{}: {} tensors to save for backward; at most {} can be, stack() some of "
+                       "them",
+                       name, context.saved_.size(), kMost);
+}
 
 std::vector<bool> CustomNode::differentiable(const FunctionContext& context,
                                              const std::vector<Tensor>& outputs) {
@@ -138,8 +148,8 @@ void CustomNode::apply(Node& node, Tensor* output_gradients, Tensor* input_gradi
                       "{}: backward returned a {} gradient for input {} of size {}; gradients are "
                       "floating point",
                       self.name_, name_of(gradient.dtype()), i, shape->size_list());
-    input_gradients[i] =
-        gradient.dtype() == shape->dtype ? std::move(gradient) : gradient.to(shape->dtype);
+    const DType dtype = gradient_dtype(shape->dtype);
+    input_gradients[i] = gradient.dtype() == dtype ? std::move(gradient) : gradient.to(dtype);
   }
 }
 
@@ -191,6 +201,7 @@ std::vector<Tensor> apply_function(std::string name, const std::vector<Tensor>& 
   }
   if (!recording) return outputs;
   constexpr std::size_t kMostInputs = UINT16_MAX, kMostOutputs = UINT8_MAX + 1;
+  CustomNode::check_saved(context, name);
   check<AutogradError>(inputs.size() <= kMostInputs && outputs.size() <= kMostOutputs,
                        "{}: {} inputs and {} outputs; at most {} and {} can be recorded, stack() "
                        "some of them",

@@ -7,6 +7,7 @@
 
 #include "autograd/node.h"
 #include "base/check.h"
+#include "core/promotion.h"
 
 namespace facula::autograd {
 namespace {
@@ -71,8 +72,9 @@ void set_grad_buffer(const Tensor& leaf, const Tensor& buffer) {
   check<ShapeError>(buffer.sizes() == leaf.sizes(),
                     "set_grad_buffer: a buffer of size {} for a tensor of size {}", buffer.sizes(),
                     leaf.sizes());
-  check<DTypeError>(buffer.dtype() == leaf.dtype(), "set_grad_buffer: a {} buffer for a {} tensor",
-                    name_of(buffer.dtype()), name_of(leaf.dtype()));
+  check<DTypeError>(buffer.dtype() == gradient_dtype(leaf.dtype()),
+                    "set_grad_buffer: a {} buffer for a {} tensor", name_of(buffer.dtype()),
+                    name_of(leaf.dtype()));
   check<DeviceError>(buffer.device() == leaf.device(),
                      "set_grad_buffer: a buffer on {} for a tensor on {}", buffer.device().str(),
                      leaf.device().str());

@@ -14,4 +14,10 @@ int category(DType dtype);
 /// numbers only matter if they belong to a higher category.
 DType promoted_dtype(std::span<const Tensor* const> inputs);
 
+/// Of the gradients of a tensor: float32 for 16 bits, in which sums would lose too much, else its
+/// own.
+inline DType gradient_dtype(DType dtype) {
+  return dtype == kFloat16 || dtype == kBFloat16 ? kFloat32 : dtype;
+}
+
 }  // namespace facula

@@ -12,8 +12,10 @@
 #include <facula/autograd.h>
 #include <facula/model_file.h>
 
+#include "autograd/engine.h"
 #include "base/check.h"
 #include "base/rethrow.h"
+#include "core/promotion.h"
 #include "core/tensor_impl.h"
 #include "runtime/deferred.h"
 #include "runtime/mode.h"
@@ -340,15 +342,7 @@ Module& Module::requires_grad_(bool requires_grad) {
 
 void Module::zero_grad(bool set_to_none) const {
   const NoGradGuard no_grad;
-  for (const Tensor& parameter : parameters()) {
-    const Tensor gradient = parameter.grad();
-    if (!gradient.defined()) continue;
-    if (set_to_none) {
-      parameter.set_grad({});
-    } else {
-      gradient.detach().zero_();
-    }
-  }
+  for (const Tensor& parameter : parameters()) autograd::reset_gradient(parameter, set_to_none);
 }
 
 namespace {
@@ -375,16 +369,16 @@ void Module::convert_tensors(const Convert& convert) {
   std::vector<Tensor> tensors = parameters();
   for (const Tensor& buffer : buffers()) tensors.push_back(buffer);
   for (const Tensor& tensor : tensors) {
-    const Tensor converted = convert(tensor);
+    const Tensor converted = convert(tensor, false);
     if (converted.is_same(tensor)) continue;
     const Tensor gradient = tensor.grad();
     replace_elements(tensor, converted);
-    if (gradient.defined()) tensor.set_grad(convert(gradient.detach()));
+    if (gradient.defined()) tensor.set_grad(convert(gradient.detach(), true));
   }
 }
 
 Module& Module::to(Device device) {
-  convert_tensors([&](const Tensor& tensor) { return tensor.to(device); });
+  convert_tensors([&](const Tensor& tensor, bool) { return tensor.to(device); });
   return *this;
 }
 
@@ -392,14 +386,17 @@ Module& Module::to(DType dtype) {
   check<DTypeError>(facula::is_floating_point(dtype),
                     "{}: to({}): modules are converted to floating dtypes only", type_name(),
                     name_of(dtype));
-  convert_tensors(
-      [&](const Tensor& tensor) { return tensor.is_floating_point() ? tensor.to(dtype) : tensor; });
+  convert_tensors([&](const Tensor& tensor, bool is_gradient) {
+    if (!tensor.is_floating_point()) return tensor;
+    return tensor.to(is_gradient ? gradient_dtype(dtype) : dtype);
+  });
   return *this;
 }
 
 Module& Module::to(MemoryFormat format) {
-  convert_tensors(
-      [&](const Tensor& tensor) { return tensor.dim() == 4 ? tensor.contiguous(format) : tensor; });
+  convert_tensors([&](const Tensor& tensor, bool) {
+    return tensor.dim() == 4 ? tensor.contiguous(format) : tensor;
+  });
   return *this;
 }
 

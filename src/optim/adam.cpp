@@ -48,6 +48,12 @@ void Adam::set_options(std::size_t group, AdamOptions options) {
   options_[checked(group)] = checked_options(name(), options);
 }
 
+void Adam::change_momentum(std::size_t group, double momentum) {
+  AdamOptions options = options_[group];
+  options.beta1 = momentum;
+  set_options(group, options);
+}
+
 std::vector<Optimizer::StateTensor> Adam::state_tensors(std::size_t group) const {
   return {{"exp_avg", true}, {"exp_avg_sq", true}, {"max_exp_avg_sq", options_[group].amsgrad}};
 }

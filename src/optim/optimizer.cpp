@@ -5,6 +5,7 @@
 
 #include <facula/autograd.h>
 
+#include "autograd/engine.h"
 #include "base/check.h"
 
 namespace facula::optim {
@@ -67,14 +68,12 @@ void Optimizer::set_lr(std::size_t group, double lr) {
   lr_of(checked(group)) = lr;
 }
 
-double Optimizer::momentum(std::size_t group) const {
-  return const_cast<Optimizer*>(this)->momentum_of(checked(group));
-}
+double Optimizer::momentum(std::size_t group) const { return momentum_of(checked(group)); }
 
 void Optimizer::set_momentum(std::size_t group, double momentum) {
   check<ValueError>(momentum >= 0 && std::isfinite(momentum),
                     "{}: the momentum {} is not a number >= 0", name_, momentum);
-  momentum_of(checked(group)) = momentum;
+  change_momentum(checked(group), momentum);
 }
 
 double Optimizer::initial_lr(std::size_t group) {
@@ -88,15 +87,7 @@ double Optimizer::initial_lr(std::size_t group) {
 void Optimizer::zero_grad(bool set_to_none) {
   const NoGradGuard no_grad;
   for (const Group& group : groups_) {
-    for (const Slot& slot : group.slots) {
-      const Tensor gradient = slot.param.grad();
-      if (!gradient.defined()) continue;
-      if (set_to_none) {
-        slot.param.set_grad({});
-      } else {
-        gradient.detach().zero_();
-      }
-    }
+    for (const Slot& slot : group.slots) autograd::reset_gradient(slot.param, set_to_none);
   }
 }
 

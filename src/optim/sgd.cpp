@@ -39,6 +39,12 @@ void SGD::set_options(std::size_t group, SGDOptions options) {
   options_[checked(group)] = checked_options(options);
 }
 
+void SGD::change_momentum(std::size_t group, double momentum) {
+  SGDOptions options = options_[group];
+  options.momentum = momentum;
+  set_options(group, options);
+}
+
 std::vector<Optimizer::StateTensor> SGD::state_tensors(std::size_t group) const {
   return {{"momentum_buffer", options_[group].momentum != 0}};
 }

@@ -370,6 +370,28 @@ TEST(Backward, GradientsOf16BitTensorsAddUp) {
     EXPECT_EQ(half.grad().to_vector<float>(), (std::vector<float>{8, 10}));
     half.clone().backward(ones({2}, dtype));
     expect_values(x.grad(), {9, 11});
+    half.clone().backward(full({2}, 1e5));
+    expect_values(x.grad(), {100'009, 100'011});
+  }
+}
+
+TEST(Backward, GradientsOf16BitTensorsAreFloat32) {
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    const Tensor x = tensor({1, 2}, {2}, dtype).requires_grad_();
+    const auto loss = [&] { return (x.to(kFloat32) * 1e6).sum() + x.to(kFloat64).sum(); };
+    for (int passes = 1; passes <= 2; ++passes) {
+      loss().backward();
+      EXPECT_EQ(x.grad().dtype(), kFloat32);
+      expect_values(x.grad(), {passes * 1'000'001.0, passes * 1'000'001.0});
+    }
+    EXPECT_EQ(autograd::grad({loss()}, {x})[0].dtype(), kFloat32);
+    EXPECT_ERROR(DTypeError, "expected float32", x.set_grad(ones({2}, dtype)));
+    x.set_grad(ones({2}));
+    loss().backward();
+    expect_values(x.grad(), {1'000'002, 1'000'002});
+    autograd::set_grad_buffer(x, zeros({2}));
+    loss().backward();
+    expect_values(x.grad(), {1'000'001, 1'000'001});
   }
 }
 

@@ -136,6 +136,63 @@ TEST(Checkpoint, FreesRecomputedValuesDuringBackward) {
   EXPECT_LE(cpu::memory_allocated() - before, 3 << 17) << "only x.grad() is new";
 }
 
+/// Bytes that backward through nested segments needs beyond what the graph held, and that it leaves
+/// while the graph lives.
+TEST(Checkpoint, NestedSegmentsFreeTheirInputsDuringBackward) {
+  const Tensor x = rand({1 << 18}).requires_grad_();
+  const auto inner = [](const Tensors& in) { return Tensors{in[0].tanh().tanh().tanh()}; };
+  const auto outer = [&](const Tensors& in) {
+    Tensor h = in[0];
+    for (int i = 0; i < 8; ++i) h = autograd::checkpoint(inner, {h})[0];
+    return Tensors{h};
+  };
+  Tensor h = x;
+  for (int i = 0; i < 8; ++i) h = autograd::checkpoint(outer, {h})[0];
+  const Tensor loss = h.sum();
+  h = Tensor();
+  const std::int64_t megabyte = 1 << 20, before = cpu::memory_allocated();
+  cpu::reset_peak_memory_stats();
+  loss.backward();
+  EXPECT_LE(cpu::max_memory_allocated() - before, 16 * megabyte)
+      << "of 8 + 3 values, and gradients";
+  EXPECT_LE(cpu::memory_allocated(), before - 6 * megabyte) << "inputs of segments go";
+}
+
+TEST(Checkpoint, ValuesChangedInTheSegmentAreAnError) {
+  const auto changes_exp = [](const Tensors& in) {
+    Tensor e = exp(in[0]);
+    const Tensor square = e * e;
+    e.add_(1);
+    return Tensors{square + e};
+  };
+  const Tensor x = leaf({1, 2});
+  EXPECT_ERROR(AutogradError, "changed in place", changes_exp({x})[0].sum().backward());
+  EXPECT_ERROR(AutogradError, "its checkpointed segment was changed in place",
+               autograd::checkpoint(changes_exp, {x})[0].sum().backward());
+  const auto changes_input = [](const Tensors& in) {
+    Tensor h = in[0] * 2;
+    const Tensor y =
+        autograd::checkpoint([](const Tensors& inner) { return Tensors{exp(inner[0])}; }, {h})[0];
+    h.add_(1);
+    return Tensors{y + h};
+  };
+  EXPECT_ERROR(AutogradError, "changed in place",
+               autograd::checkpoint(changes_input, {x})[0].sum().backward());
+}
+
+TEST(Checkpoint, InputsOf16Bits) {
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    const Tensor x = leaf({1, 2});
+    const auto inner = [](const Tensors& in) { return Tensors{in[0].to(kFloat64) * 3}; };
+    const auto outer = [&](const Tensors& in) {
+      const Tensor h = (in[0].to(kFloat64) * in[0].to(kFloat64)).to(dtype);
+      return autograd::checkpoint(inner, {h});
+    };
+    autograd::checkpoint(outer, {x.to(dtype)})[0].sum().backward();
+    expect_values(x.grad(), {6, 12});
+  }
+}
+
 TEST(Checkpoint, ChangedInputsAreAnError) {
   const Tensor x = leaf({1, 2}), w = tensor({3.0, 4});
   const Tensor y = autograd::checkpoint(

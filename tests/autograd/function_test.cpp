@@ -184,6 +184,14 @@ TEST(Function, GradientsTakeTheDtypeOfTheirInput) {
     return x.grad();
   };
   expect_values(gradient_in(kFloat64), {2, 2});
+  const Tensor x = leaf({1, 2});
+  const Tensor y = autograd::apply_function(
+      "F", {x.to(kBFloat16)}, [](FunctionContext&) { return std::vector<Tensor>{ones({2})}; },
+      [](FunctionContext&, const std::vector<Tensor>& g) {
+        return std::vector<Tensor>{g[0] * 1.001};
+      })[0];
+  y.sum().backward();
+  EXPECT_NEAR(x.grad()[0].item(), 1.001, 1e-6) << "in float32";
   EXPECT_ERROR(DTypeError, "F: backward returned a int64 gradient", gradient_in(kInt64));
 }
 
@@ -204,6 +212,20 @@ TEST(Function, MoreThanCanBeRecordedIsAnError) {
   outputs(256)[255].backward();
   EXPECT_EQ(x.grad().item<double>(), 255);
   EXPECT_ERROR(AutogradError, "Many: 1 inputs and 257 outputs", outputs(257));
+  const auto saved = [&](std::size_t count) {
+    return autograd::apply_function(
+        "Saves", {x},
+        [&](FunctionContext& context) {
+          context.save_for_backward(std::vector<Tensor>(count, x));
+          return std::vector<Tensor>{x * 1};
+        },
+        [](FunctionContext& context, const std::vector<Tensor>& g) {
+          EXPECT_EQ(context.saved_tensors().size(), 65535u);
+          return g;
+        });
+  };
+  saved(65535)[0].backward();
+  EXPECT_ERROR(AutogradError, "Saves: 65536 tensors to save", saved(65536));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include <facula/nn/containers.h>
 #include <facula/nn/layers.h>
 #include <facula/nn/loss.h>
+#include <facula/nn/utils.h>
 
 #include "tests/support/expect.h"
 
@@ -458,6 +459,28 @@ TEST(Module, MadeInInferenceModeItCanBeTrainedOutside) {
     converted->to(kFloat32);
   }
   for (Net* net : {&*made, &*copied, &*converted}) expect_trainable(*net);
+}
+
+TEST(Module, ParametersOf16BitsHaveGradientsOfFloat32) {
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    Linear layer({.in = 2, .out = 2});
+    const auto loss = [](const Linear& l) { return (l.weight.to(kFloat32) * 1e5).sum(); };
+    loss(layer).backward();
+    layer.to(dtype);
+    EXPECT_EQ(layer.weight.dtype(), dtype);
+    EXPECT_EQ(layer.weight.grad()[0][0].item(), 1e5) << "not rounded to 16 bits";
+    loss(layer).backward();
+    EXPECT_EQ(layer.weight.grad()[0][0].item(), 2e5);
+    EXPECT_GT(utils::clip_grad_norm_({layer.weight}, 1e9), 1e5);
+    const Linear copy = clone(layer);
+    loss(copy).backward();
+    EXPECT_EQ(copy.weight.grad().dtype(), kFloat32);
+    layer.requires_grad_(false).requires_grad_(true);
+    layer.zero_grad();
+    layer.to(kFloat32);
+    loss(layer).backward();
+    EXPECT_EQ(layer.weight.grad()[1][1].item(), 1e5);
+  }
 }
 
 TEST(Module, ConcurrentInferenceGivesTheSameResults) {

@@ -321,6 +321,28 @@ TEST(Optimizer, OptionErrorsNameTheOptimizer) {
   EXPECT_ERROR(ValueError, "Adam: option beta2 is 2", Adam({p}, {.beta2 = 2}));
   AdamW optimizer({p});
   EXPECT_ERROR(ValueError, "AdamW: option lr is -1", optimizer.set_options(0, {.lr = -1}));
+  EXPECT_ERROR(ValueError, "AdamW: option beta1 is 1.5", optimizer.set_momentum(0, 1.5));
+  EXPECT_EQ(optimizer.momentum(), 0.9);
+  SGD nesterov({p}, {.momentum = 0.9, .nesterov = true});
+  EXPECT_ERROR(ValueError, "nesterov needs a momentum above 0", nesterov.set_momentum(0, 0));
+}
+
+TEST(Optimizer, ZeroedGradientsLetGoOfTheirGraph) {
+  const Tensor x = tensor({1.0, 2}).requires_grad_();
+  SGD optimizer({x});
+  std::int64_t held = 0;
+  for (int step = 0; step < 4; ++step) {
+    optimizer.zero_grad(false);
+    const Tensor many = x.expand({1000, 2});
+    (many * many).sum().backward({}, false, true);
+    EXPECT_TRUE(x.grad().requires_grad());
+    expect_values(x.grad(), {2000, 4000});
+    if (step <= 1) held = cpu::memory_allocated();
+    EXPECT_LE(cpu::memory_allocated(), held) << "step " << step;
+  }
+  optimizer.zero_grad(false);
+  EXPECT_FALSE(x.grad().requires_grad());
+  expect_values(x.grad(), {0, 0});
 }
 
 TEST(Optimizer, LoadErrorsChangeNothing) {

@@ -49,7 +49,8 @@ class FACULA_API Optimizer {
   double lr(std::size_t group = 0) const;
   /// Throws ValueError for a rate that is negative or not finite.
   void set_lr(std::size_t group, double lr);
-  /// The momentum of SGD, the first beta of Adam.
+  /// The momentum of SGD, the first beta of Adam. Throws ValueError for one that a new optimizer
+  /// would not take.
   double momentum(std::size_t group = 0) const;
   void set_momentum(std::size_t group, double momentum);
   /// The rate that schedules start from: lr(group) when the first one was attached.
@@ -97,7 +98,9 @@ class FACULA_API Optimizer {
   std::size_t checked(std::size_t group) const;
 
   virtual double& lr_of(std::size_t group) = 0;
-  virtual double& momentum_of(std::size_t group) = 0;
+  virtual double momentum_of(std::size_t group) const = 0;
+  /// Throws ValueError, and changes nothing, where a new optimizer would not take it.
+  virtual void change_momentum(std::size_t group, double momentum) = 0;
   /// The state tensors of a group, at most kMaxState.
   virtual std::vector<StateTensor> state_tensors(std::size_t group) const = 0;
   virtual void update(std::size_t group, const Batch& batch) = 0;
@@ -143,7 +146,8 @@ class FACULA_API SGD : public Optimizer {
 
  protected:
   double& lr_of(std::size_t group) override { return options_[group].lr; }
-  double& momentum_of(std::size_t group) override { return options_[group].momentum; }
+  double momentum_of(std::size_t group) const override { return options_[group].momentum; }
+  void change_momentum(std::size_t group, double momentum) override;
   std::vector<StateTensor> state_tensors(std::size_t group) const override;
   void update(std::size_t group, const Batch& batch) override;
   StateDict options_state(std::size_t group) const override;
@@ -176,7 +180,8 @@ class FACULA_API Adam : public Optimizer {
   Adam(const char* name, bool decoupled) : Optimizer(name), decoupled_(decoupled) {}
 
   double& lr_of(std::size_t group) override { return options_[group].lr; }
-  double& momentum_of(std::size_t group) override { return options_[group].beta1; }
+  double momentum_of(std::size_t group) const override { return options_[group].beta1; }
+  void change_momentum(std::size_t group, double momentum) override;
   std::vector<StateTensor> state_tensors(std::size_t group) const override;
   void update(std::size_t group, const Batch& batch) override;
   StateDict options_state(std::size_t group) const override;

@@ -2,6 +2,7 @@
 
 #include <facula/ops.h>
 
+#include "core/promotion.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/op_def.h"
 
@@ -40,10 +41,8 @@ OpDef define_to_copy() {
       .infer = infer,
       .gradient =
           [](GradientContext& g) {
-            // Gradients of 16-bit tensors are kept in what their results have.
-            const DType dtype = g.input(0).dtype();
-            const bool kept = dtype == g.grad().dtype() || dtype == kFloat16 || dtype == kBFloat16;
-            g.set(0, kept ? g.grad() : to_copy(g.grad(), dtype));
+            const DType dtype = gradient_dtype(g.input(0).dtype());
+            g.set(0, dtype == g.grad().dtype() ? g.grad() : to_copy(g.grad(), dtype));
           },
       .saves = {shape_of(0)},
       .autocast = Autocast::promote,
