@@ -7,6 +7,7 @@
 // reading one or two arrays and writing a third. Loops that write a new array come with ordinary
 // and with non-temporal stores, of which the faster counts. Bytes are those the op reads and writes
 // once.
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -236,6 +237,11 @@ int main(int argc, char** argv) {
   // The pool, which runs by now, has pinned its workers from the second CPU on. A caller that the
   // threads of the loops have pushed onto a worker's CPU would stay there for many milliseconds.
   machine::pin_to(machine::usable_cpus().front());
+  if (std::ranges::none_of(
+          all, [&](const Case& c) { return c.name.find(wanted) != std::string::npos; })) {
+    std::fprintf(stderr, "no op is called %s\n", wanted.c_str());
+    return 2;
+  }
   for (const Case& c : all) {
     if (c.name.find(wanted) == std::string::npos) continue;
     std::vector<double> ours, limits, shares;

@@ -197,6 +197,12 @@ Options parse(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
+  for (const std::string& name : options.names) {
+    const auto has_name = [&](const auto& f) { return f.name == name; };
+    if (std::ranges::any_of(kUnary, has_name) || std::ranges::any_of(kBinary, has_name)) continue;
+    std::fprintf(stderr, "there is no function %s\n", name.c_str());
+    return 2;
+  }
   std::printf("| function | max ulp | at | ns/element |\n|---|---|---|---|\n");
   std::vector<float> out(2048);
   for (const Unary& f : kUnary) {

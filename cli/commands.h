@@ -32,6 +32,7 @@ struct TrainOptions {
   double val_split = 0;
   std::uint64_t seed = 0;
   std::vector<std::string> augment;
+  bool drop_last = false;
   double label_smoothing = 0;
   bool anomaly = false;
   int threads = 0;          // 0: the library's choice

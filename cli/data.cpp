@@ -191,8 +191,8 @@ data::ImageDatasetPtr open_data(const std::string& kind_and_path, data::Part par
   const std::string kind = kind_and_path.substr(0, kind_and_path.find(':'));
   const auto& kinds = data::kinds();
   if (kind == kind_and_path || std::find(kinds.begin(), kinds.end(), kind) == kinds.end()) {
-    throw UsageError(fmt::format("data '{}' is not KIND:PATH with one of the kinds {}", kind_and_path,
-                                 fmt::join(kinds, ", ")));
+    throw UsageError(fmt::format("data '{}' is not KIND:PATH with one of the kinds {}",
+                                 kind_and_path, fmt::join(kinds, ", ")));
   }
   return data::open(kind_and_path, part);
 }

@@ -15,7 +15,7 @@ namespace facula::cli {
 int run_info(const InfoOptions& options) {
   const std::vector<int> cpus = machine::usable_cpus();
   const SystemInfo system = system_info();
-  fmt::print(stderr, "measuring the machine, about 10 s ...\n");
+  std::fputs("measuring the machine, about 10 s ...\n", stderr);
   const auto limits = machine::measure_all(cpus);
   const double memory_gib = static_cast<double>(system.usable_memory) / (1 << 30);
   if (options.json) {

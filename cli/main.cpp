@@ -225,7 +225,11 @@ void add_train(CLI::App& app, TrainOptions& options, std::function<int()>& run) 
                   "size; others are cropped and flipped as ImageNet's)")
       ->delimiter(',')
       ->check(one_of({"flip", "crop", "none"}, "augmentation"));
-  command.add_option("--label-smoothing", options.label_smoothing)
+  command.add_flag("--drop-last", options.drop_last,
+                   "leave out the last batch of an epoch where it is smaller");
+  command
+      .add_option("--label-smoothing", options.label_smoothing,
+                  "in the loss of training and validation; the test's is without")
       ->capture_default_str()
       ->check(share());
   command.add_flag("--anomaly", options.anomaly,

@@ -132,7 +132,7 @@ std::unique_ptr<optim::LRScheduler> make_schedule(const TrainOptions& options,
                                                   optim::Optimizer& optimizer,
                                                   std::int64_t steps_per_epoch) {
   std::int64_t steps = 0;
-  if (__builtin_mul_overflow(options.epochs, steps_per_epoch, &steps) || steps == INT64_MAX) {
+  if (__builtin_mul_overflow(options.epochs, steps_per_epoch, &steps) || steps > INT64_MAX - 2) {
     throw UsageError(fmt::format("--epochs: {} epochs of {} steps are more than can be counted",
                                  options.epochs, steps_per_epoch));
   }
@@ -208,6 +208,7 @@ std::vector<std::pair<std::string, std::string>> run_options(const TrainOptions&
       {"label-smoothing", fmt::format("{}", options.label_smoothing)},
   };
   // Runs whose checkpoints are older than these options have the defaults.
+  if (options.drop_last) named.emplace_back("drop-last", "1");
   if (options.warmup > 0) named.emplace_back("warmup", std::to_string(options.warmup));
   if (options.clip_grad_norm > 0) {
     named.emplace_back("clip-grad-norm", fmt::format("{}", options.clip_grad_norm));
@@ -274,7 +275,7 @@ void print_summary(const TrainOptions& options, const std::string& folder,
           100 * result.loader_share);
     }
     fmt::print("weights and metrics are in {}\n", folder);
-    if (!test) fmt::print("go on with --resume --out {}\n", folder);
+    if (result.resumable && !test) fmt::print("go on with --resume --out {}\n", folder);
     return;
   }
   JsonLine line;
@@ -333,6 +334,7 @@ int run_train(const TrainOptions& options) {
   nn::AnyModule model = models::create(options.model, sets.info.classes);
   const data::DataLoader loader(sets.train, {.batch_size = options.batch,
                                              .shuffle = true,
+                                             .drop_last = options.drop_last,
                                              .seed = options.seed,
                                              .transform = training_transform(augment, sets.info),
                                              .num_workers = options.workers});
@@ -347,8 +349,10 @@ int run_train(const TrainOptions& options) {
   std::optional<autograd::AnomalyMode> anomaly;
   if (options.anomaly) anomaly.emplace();
 
-  fmt::print(stderr, "{}: {} parameters, {} training samples, {} threads\n", options.model,
-             model->parameter_count(), sets.train->size(), get_num_threads());
+  std::fputs(fmt::format("{}: {} parameters, {} training samples, {} threads\n", options.model,
+                         model->parameter_count(), sets.train->size(), get_num_threads())
+                 .c_str(),
+             stderr);
   train::Trainer trainer(
       *model, *optimizer,
       {.epochs = options.epochs,
@@ -367,8 +371,7 @@ int run_train(const TrainOptions& options) {
   if (!result.interrupted) {
     data::ImageSetInfo test_info = test_set->info();
     test_info.height = sets.info.height;  // 0: images of one size are treated as the others, too
-    test = train::evaluate(*model,
-                           evaluation_loader(test_set, test_info, 256, options.workers));
+    test = train::evaluate(*model, evaluation_loader(test_set, test_info, 256, options.workers));
   }
   print_summary(options, folder, result, test);
   return result.interrupted ? kSignalled + result.signal : 0;

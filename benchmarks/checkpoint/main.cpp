@@ -72,7 +72,7 @@ void measure_parts(const StateDict& state, const std::string& folder) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc < 2) {
+  if (argc < 2 || argv[1][0] == '-') {
     fmt::print(stderr, "usage: bench_checkpoint FOLDER [PERIODS [STEPS]]\n");
     return 2;
   }

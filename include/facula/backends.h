@@ -18,7 +18,8 @@ namespace facula::backends::cpu {
 /// too long for this bound are left to direct summation. Errors spread over the tiles, though: of
 /// normally distributed numbers they are up to seven times those of direct summation, and up to
 /// fifteen times where a few numbers are far larger than the others. A NaN or infinity reaches all
-/// pixels of its tiles of 4x4, in gradients with stride 2 of 8x8.
+/// pixels of its tiles of 4x4, in gradients with stride 2 of 8x8. (Direct tiles, too, let one in a
+/// gradient with a stride reach channels of the next pixel, and weights whose taps meet padding.)
 ///
 /// On unless FACULA_WINOGRAD=0.
 FACULA_API bool winograd();

@@ -48,6 +48,7 @@ struct Result {
   double loader_share = 0;
   bool interrupted = false;       ///< ended early by a signal
   int signal = 0;                 ///< SIGINT or SIGTERM, if so
+  bool resumable = false;         ///< there is a checkpoint to go on from
   std::int64_t steps = 0;         ///< done in all
   std::int64_t resumed_from = 0;  ///< the step of the checkpoint it went on from
 };

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <memory>
@@ -19,6 +18,7 @@
 #include "base/cpu_info.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/signals.h"
 
 namespace facula::base {
 namespace {
@@ -138,17 +138,8 @@ void pin_thread(pthread_t thread, int cpu) {
   pthread_setaffinity_np(thread, sizeof set, &set);
 }
 
-/// Signals are for the user's threads; only those that a thread raises itself, and the profiling
-/// timer's, stay open. Returns the mask as it was.
-sigset_t block_signals() noexcept {
-  sigset_t blocked, previous;
-  sigfillset(&blocked);
-  for (int open : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT, SIGPROF}) {
-    sigdelset(&blocked, open);
-  }
-  pthread_sigmask(SIG_SETMASK, &blocked, &previous);
-  return previous;
-}
+/// Signals are for the user's threads, but for the profiling timer's.
+sigset_t leave_signals_to_others() noexcept { return block_signals({SIGABRT, SIGPROF}); }
 
 /// One job at a time runs on the pool; `busy_` is held meanwhile, and while the crew of workers is
 /// changed. A worker takes part if it comes in time, but nobody waits for one that sleeps or has
@@ -370,7 +361,7 @@ void Pool::start_workers() {
   workers_ = std::make_unique<Worker[]>(static_cast<size_t>(threads - 1));
   shares_ = std::make_unique<Share[]>(static_cast<size_t>(threads));
 
-  const sigset_t previous = block_signals();  // what threads start with
+  const sigset_t previous = leave_signals_to_others();  // what threads start with
   while (worker_count_ < threads - 1 && start_worker(workers_[worker_count_], cpus)) {
     ++worker_count_;
   }
@@ -421,7 +412,7 @@ void parallel_for(int64_t slices, FunctionRef<void(int64_t)> body) {
 
 void become_background_thread(const char* name) {
   pthread_setname_np(pthread_self(), name);
-  block_signals();
+  leave_signals_to_others();
   tls_in_region = true;
   Pool::instance().initialise_this_thread();
 }

@@ -22,8 +22,8 @@ namespace facula::base {
 /// after all threads have left; slices not yet begun are then abandoned.
 FACULA_API void parallel_for(int64_t slices, FunctionRef<void(int64_t)> body);
 
-/// Makes the calling thread one that works beside the pool: parallel_for runs inline on it, since it
-/// must never take the pool away from those that compute, and signals are left to the user's
+/// Makes the calling thread one that works beside the pool: parallel_for runs inline on it, since
+/// it must never take the pool away from those that compute, and signals are left to the user's
 /// threads. `name` is what debuggers show, at most 15 characters.
 FACULA_API void become_background_thread(const char* name);
 

@@ -21,6 +21,12 @@ std::size_t columns(std::FILE* terminal) {
   return known ? size.ws_col : 80;
 }
 
+/// Training goes on where nobody can be told of it: a full disk, a closed pipe.
+void show(std::FILE* out, const std::string& text) {
+  std::fputs(text.c_str(), out);
+  std::fflush(out);
+}
+
 }  // namespace
 
 std::string format_duration(double seconds) {
@@ -62,9 +68,8 @@ void ProgressDisplay::step(std::int64_t epoch, std::int64_t step, const Metrics&
   } else {
     line += '\n';
   }
-  fmt::print(out_, "{}", line);
+  show(out_, line);
   line_shown_ = terminal_;
-  std::fflush(out_);
 }
 
 void ProgressDisplay::epoch(const EpochReport& report) {
@@ -81,8 +86,7 @@ void ProgressDisplay::epoch(const EpochReport& report) {
 void ProgressDisplay::message(const std::string& text) {
   if (!out_) return;
   clear();
-  fmt::print(out_, "{}\n", text);
-  std::fflush(out_);
+  show(out_, text + '\n');
 }
 
 void ProgressDisplay::warning(const std::string& text) {
@@ -93,8 +97,7 @@ void ProgressDisplay::warning(const std::string& text) {
 void ProgressDisplay::clear() {
   if (!line_shown_) return;
   line_shown_ = false;
-  fmt::print(out_, "\r\x1b[K");
-  std::fflush(out_);
+  show(out_, "\r\x1b[K");
 }
 
 }  // namespace facula::train

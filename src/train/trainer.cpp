@@ -151,13 +151,15 @@ void Trainer::Run::begin() {
                         "or choose another run folder",
                         options.run_folder);
       resumed_from = resume(files);
-    } else if (options.start == Start::fresh) {
+    } else {
+      const bool resumes = options.start == Start::resume;
       check<ValueError>(!folder.has_results(),
-                        "Trainer: '{}' holds the results of an earlier run; overwrite them "
+                        "Trainer: '{}' holds the results of an earlier run{}; overwrite them "
                         "(Start::overwrite, --overwrite), or choose another run folder",
-                        options.run_folder);
-    } else if (options.start == Start::resume) {
-      display.message("there is no checkpoint in " + checkpoints.path() + "; the run begins");
+                        options.run_folder, resumes ? " and no checkpoint to resume" : "");
+      if (resumes) {
+        display.message("there is no checkpoint in " + checkpoints.path() + "; the run begins");
+      }
     }
     folder.begin(state.history);
   }
@@ -365,8 +367,6 @@ Result Trainer::fit(const data::DataLoader& training, const data::DataLoader* va
   if (state.epoch <= options_.epochs) {
     result.interrupted = true;
     result.signal = run.interrupt.signal();
-    run.display.message(
-        fmt::format("interrupted after step {}; the run can be resumed", state.steps));
   }
   std::exception_ptr problem;
   try {
@@ -375,6 +375,12 @@ Result Trainer::fit(const data::DataLoader& training, const data::DataLoader* va
     problem = std::current_exception();  // there may be room for the weights all the same
   }
   run.folder.finish(model_, state.history);
+  result.resumable = run.folder.exists() && !run.checkpoints.files().empty();
+  if (result.interrupted) {
+    run.display.message(fmt::format(
+        "interrupted after step {}; {}", state.steps,
+        result.resumable ? "the run can be resumed" : "there is no checkpoint to resume"));
+  }
   if (problem) std::rethrow_exception(problem);
   return result;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <optional>
 
 #include <facula/parallel.h>
@@ -48,6 +49,15 @@ Seconds time_of(const Implementation& implementation, const KernelArgs& args) {
   return std::chrono::steady_clock::now() - start;
 }
 
+/// The same; infinite where there is no memory for an implementation that need not run.
+Seconds time_if_it_fits(const Implementation& implementation, const KernelArgs& args) {
+  try {
+    return time_of(implementation, args);
+  } catch (const OutOfMemory&) {
+    return Seconds(std::numeric_limits<double>::infinity());
+  }
+}
+
 double median(std::vector<double> values) {
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
   std::nth_element(values.begin(), middle, values.end());
@@ -57,14 +67,17 @@ double median(std::vector<double> values) {
 /// The median time of each candidate in ms, of samples that take turns.
 std::vector<double> measure(const std::vector<Implementation>& list,
                             const std::vector<std::size_t>& candidates, const KernelArgs& args) {
-  // The first run may prepare something.
-  for (const std::size_t i : candidates) list[i].run(args);
+  const auto run = [&](std::size_t k) {
+    const Implementation& implementation = list[candidates[k]];
+    return k == 0 ? time_of(implementation, args) : time_if_it_fits(implementation, args);
+  };
+  for (std::size_t k = 0; k < candidates.size(); ++k) run(k);  // which may prepare something
   std::vector<std::vector<double>> samples(candidates.size());
   Seconds spent{0};
   for (int round = 0; round < kMostSamples && (round < kFewestSamples || spent < kEnough);
        ++round) {
     for (std::size_t k = 0; k < candidates.size(); ++k) {
-      const Seconds time = time_of(list[candidates[k]], args);
+      const Seconds time = run(k);
       samples[k].push_back(time.count() * 1e3);
       spent += time;
     }

@@ -114,5 +114,20 @@ TEST(BatchNorm, LargePlanesLoseNoDigits) {
   }
 }
 
+TEST(BatchNorm, MeansFarFromZeroCostNoDigits) {
+  const Tensor noise = Source(7).values({8, 16, 32, 32}, kFloat64);
+  for (MemoryFormat format : {kContiguous, kChannelsLast}) {
+    const auto normalized = [&](const Tensor& x) { return std::get<0>(batch_norm_train(x)); };
+    const Tensor constant = full({16, 16, 32, 32}, 3.3).contiguous(format);
+    EXPECT_EQ(normalized(constant).abs().amax().item(), 0);
+    const Tensor x = (noise + 100).to(kFloat32).contiguous(format);
+    EXPECT_LT((normalized(x).to(kFloat64) - normalized(x.to(kFloat64))).abs().amax().item(), 5e-5);
+    Tensor hole = x.clone();
+    hole[0][3][0][0] = std::numeric_limits<double>::infinity();  // an element of the first row
+    EXPECT_TRUE(normalized(hole).select(1, 3).isnan().any().item<bool>());
+    EXPECT_TRUE(normalized(hole).select(1, 4).isfinite().all().item<bool>());
+  }
+}
+
 }  // namespace
 }  // namespace facula

@@ -1,3 +1,9 @@
+#include <csignal>
+#include <cstdint>
+
+#include <pthread.h>
+#include <sys/time.h>
+
 #include "tests/backends/kernel_check.h"
 
 namespace facula {
@@ -106,6 +112,53 @@ TEST(Matmul, IntegersAreExact) {
   const Tensor product = mm(big, tensor({1, 2, 3, 4}, {2, 2}, kInt64));
   EXPECT_EQ(product.dtype(), kInt64);
   EXPECT_EQ(product.to_vector<std::int64_t>()[0], std::int64_t{4} << 40);
+}
+
+/// Where the stack of the test's thread lies, signals, and those of them with the stack elsewhere.
+std::uintptr_t stack_begin, stack_end;
+volatile std::sig_atomic_t handled, handled_elsewhere;
+
+// A library that points the stack pointer into memory of its own must not be interrupted: what the
+// kernel writes below it would be somebody's data.
+TEST(Matmul, SignalHandlersRunOnTheStack) {
+  pthread_attr_t attributes;
+  void* begin = nullptr;
+  std::size_t bytes = 0;
+  ASSERT_EQ(pthread_getattr_np(pthread_self(), &attributes), 0);
+  ASSERT_EQ(pthread_attr_getstack(&attributes, &begin, &bytes), 0);
+  pthread_attr_destroy(&attributes);
+  stack_begin = reinterpret_cast<std::uintptr_t>(begin);
+  stack_end = stack_begin + bytes;
+  handled = handled_elsewhere = 0;
+  // With an alternate stack nothing is overwritten, should it come to that: only seen.
+  std::vector<char> spare(1 << 16);
+  const stack_t alternate{.ss_sp = spare.data(), .ss_flags = 0, .ss_size = spare.size()};
+  stack_t stack_before;
+  sigaltstack(&alternate, &stack_before);
+  struct sigaction action {
+  }, action_before;
+  action.sa_sigaction = [](int, siginfo_t*, void* context) {
+    const auto* state = static_cast<const ucontext_t*>(context);
+    const auto stack = static_cast<std::uintptr_t>(state->uc_mcontext.gregs[REG_RSP]);
+    handled = handled + 1;
+    if (stack < stack_begin || stack >= stack_end) handled_elsewhere = handled_elsewhere + 1;
+  };
+  action.sa_flags = SA_RESTART | SA_ONSTACK | SA_SIGINFO;
+  sigaction(SIGALRM, &action, &action_before);
+  const itimerval often{{0, 200}, {0, 200}}, never{};
+  setitimer(ITIMER_REAL, &often, nullptr);
+  for (const auto& [m, k, n] : {std::array{64, 512, 512}, {512, 603, 784}, {603, 784, 512}}) {
+    const Tensor a = ones({m, k}), b = ones({k, n}), transposed = ones({k, m}).t();
+    for (int i = 0; i < problems(100); ++i) {
+      EXPECT_EQ(mm(a, b)[0][0].item(), k);
+      EXPECT_EQ(mm(transposed, b)[0][0].item(), k);
+    }
+  }
+  setitimer(ITIMER_REAL, &never, nullptr);
+  sigaction(SIGALRM, &action_before, nullptr);
+  sigaltstack(&stack_before, nullptr);
+  EXPECT_GT(handled, 0);
+  EXPECT_EQ(handled_elsewhere, 0);
 }
 
 }  // namespace

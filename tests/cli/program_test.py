@@ -395,7 +395,26 @@ class Training(ProgramTest):
         again = self.train_arguments('--epochs', 1, '--checkpoint-every', 'off', out='results')
         run(*again).check_returncode()
         self.expect_error(1, ['results of an earlier run', '--overwrite'], *again)
+        self.expect_error(1, ['no checkpoint to resume', '--overwrite'], *again, '--resume')
         run(*again, '--overwrite').check_returncode()
+
+    def test_training_goes_on_where_progress_cannot_be_shown(self):
+        weights = []
+        for out, log in (('seen', os.devnull), ('unseen', '/dev/full')):
+            with open(log, 'w', encoding='ascii') as stderr:
+                done = subprocess.run(
+                    [PROGRAM, *map(str, self.train_arguments('--epochs', 2, '--json', out=out))],
+                    stdout=subprocess.PIPE, stderr=stderr, text=True, timeout=120, check=False)
+            self.assertEqual(done.returncode, 0)
+            self.assertEqual(json.loads(done.stdout)['epochs'], 2)
+            weights.append((self.folder / out / 'model.safetensors').read_bytes())
+        self.assertEqual(*weights)
+
+    def test_the_last_batch(self):
+        for more, steps in (([], 6), (['--drop-last'], 5)):  # of 96 samples
+            result = self.one_json_line(*self.train_arguments('--epochs', 1, '--batch', 19, '--json',
+                                                              *more, out=f'last-{steps}'))
+            self.assertEqual(result['steps'], steps)
 
     def test_runs_that_begin_together_have_folders_of_their_own(self):
         arguments = ['train', '--model', 'mlp', '--data', self.data, '--epochs', '1', '--json']
@@ -431,6 +450,19 @@ class Training(ProgramTest):
     def test_interrupt(self):
         self.assertEqual(self.interrupt(signal.SIGINT, 'interrupted'), 130)
         self.assertEqual(self.interrupt(signal.SIGTERM, 'terminated'), 143)
+
+    def test_interrupt_without_checkpoints(self):
+        arguments = self.train_arguments('--epochs', 100000, '--checkpoint-every', 'off', out='off')
+        with subprocess.Popen([PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE,
+                              text=True) as process:
+            text = ''
+            for line in process.stdout:
+                text += line
+                if line.startswith('epoch 2/'):
+                    process.send_signal(signal.SIGINT)
+        self.assertEqual(process.returncode, 130)
+        self.assertIn('there is no checkpoint to resume', text)
+        self.assertNotIn('--resume', text)
 
 
 class Measuring(ProgramTest):

@@ -189,6 +189,7 @@ TEST(Resume, SignalsEndWithACheckpointOfTheirStep) {
     EXPECT_EQ(std::signal(signal, former), formerly);
     EXPECT_TRUE(result.interrupted);
     EXPECT_EQ(result.signal, signal);
+    EXPECT_TRUE(result.resumable);
     EXPECT_EQ(checkpoint_names(run).back(), "checkpoint-000000014.safetensors");
     const Result rest = SmallRun({}).fit({.run_folder = run, .start = Start::resume});
     EXPECT_EQ(rest.resumed_from, 14);

@@ -160,6 +160,13 @@ TEST_F(Selection, SurvivesFailures) {
   EXPECT_EQ(select({{"slow", accept, slow, 1}, {"fast", accept, fast, 1}}), 1u);
 }
 
+TEST_F(Selection, LeavesOutWhatFindsNoMemory) {
+  const auto too_large = [](const KernelArgs&) { fail<OutOfMemory>("no room"); };
+  EXPECT_EQ(select({{"slow", accept, slow, 1}, {"large", accept, too_large, 1}}), 0u);
+  EXPECT_THROW(select({{"large", accept, too_large, 1}, {"slow", accept, slow, 1}}, 20),
+               OutOfMemory);
+}
+
 /// benchmark() as it was.
 struct RestoreBenchmark {
   ~RestoreBenchmark() { backends::cpu::benchmark(false); }

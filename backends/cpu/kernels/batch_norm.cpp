@@ -98,11 +98,14 @@ template <class T>
 void stats_rows(const T* __restrict x, std::int64_t rows, std::int64_t n, T* __restrict mean,
                 T* __restrict deviation) {
   clear(mean, n);
-  clear(deviation, n);
+  // About the first row, so that a mean far from 0 costs no digits; an infinite one is no center.
+  T* center = deviation;
+  for (std::int64_t k = 0; k < n; ++k) center[k] = x[k] - x[k] == T(0) ? x[k] : T(0);
   add_rows(x, rows, n, mean,
-           [&](std::int64_t i, std::int64_t k) FACULA_INLINED { return x[i + k]; });
+           [&](std::int64_t i, std::int64_t k) FACULA_INLINED { return x[i + k] - center[k]; });
   const T factor = T(1) / static_cast<T>(rows);
-  for (std::int64_t k = 0; k < n; ++k) mean[k] *= factor;
+  for (std::int64_t k = 0; k < n; ++k) mean[k] = center[k] + mean[k] * factor;
+  clear(deviation, n);
   // The rows of a slice are still in the cache.
   add_rows(x, rows, n, deviation, [&](std::int64_t i, std::int64_t k) FACULA_INLINED {
     const T difference = x[i + k] - mean[k];

@@ -1,10 +1,12 @@
 #include "backends/cpu/onednn/library.h"
 
+#include <cstring>
 #include <utility>
 
 #include "backends/cpu/kernels/kernel_names.h"
 #include "backends/cpu/scratch.h"
 #include "base/check.h"
+#include "base/signals.h"
 
 namespace facula::cpu::onednn {
 namespace {
@@ -37,9 +39,24 @@ dnnl::primitive_attr attributes() {
   return attr;
 }
 
+namespace {
+
+/// Matrix products that oneDNN generates ("gemm:jit", also inside convolutions) point the stack
+/// pointer into a buffer of theirs. A signal handler that ran then would write beyond it.
+bool moves_stack(const dnnl::primitive& primitive) {
+  const char* implementation = "";
+  dnnl_primitive_desc_query(primitive.get_primitive_desc(), dnnl_query_impl_info_str, 0,
+                            static_cast<void*>(&implementation));
+  return std::strstr(implementation, "gemm") != nullptr;
+}
+
+}  // namespace
+
 Kernel::Kernel(dnnl::primitive primitive, const std::vector<Operand>& operands,
                const dnnl::memory::desc& scratchpad)
-    : primitive_(std::move(primitive)), scratch_bytes_(scratchpad.get_size()) {
+    : primitive_(std::move(primitive)),
+      scratch_bytes_(scratchpad.get_size()),
+      moves_stack_(moves_stack(primitive_)) {
   constexpr void* kNoBuffer = DNNL_MEMORY_NONE;
   for (const Operand& operand : operands) {
     memories_.emplace_back(operand.desc, engine(), kNoBuffer);
@@ -62,6 +79,7 @@ void Kernel::operator()(std::initializer_list<const void*> data) {
   OneThread alone;
   for (const void* p : data) bind(p);
   if (scratch_bytes_ > 0) bind(scratch.data());
+  const base::SignalsHeld held(moves_stack_);
   const dnnl_status_t status = dnnl_primitive_execute(
       primitive_.get(), stream().get(), static_cast<int>(arguments_.size()), arguments_.data());
   check<Error>(status == dnnl_success, "oneDNN: a kernel failed with status {}",

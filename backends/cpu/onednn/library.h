@@ -57,6 +57,7 @@ class Kernel {
   std::vector<dnnl::memory::desc> descs_;
   std::vector<dnnl_exec_arg_t> arguments_;
   std::size_t scratch_bytes_ = 0;
+  bool moves_stack_ = false;
 };
 
 /// Identifies a primitive: what it is, and all its sizes and strides.

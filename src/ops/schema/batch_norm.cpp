@@ -12,8 +12,8 @@ namespace facula {
 std::int64_t check_normalizable(const Tensor& input, const char* op) {
   const std::int64_t channels = check_channels(input, op);
   check<ShapeError>(input.numel() == 0 || input.numel() > channels,
-                    "{}: one value per channel in an input of size {} has no variance; use a "
-                    "larger batch or eval()",
+                    "{}: one value per channel in an input of size {} has no variance; use larger "
+                    "batches, drop_last (--drop-last) if it is an epoch's last one, or eval()",
                     op, input.sizes());
   return channels;
 }

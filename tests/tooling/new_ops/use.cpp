@@ -6,6 +6,6 @@ using facula::Tensor;
 Tensor use(const Tensor& x) {
   const Tensor y = facula::softshrink(x).softshrink(0.25);
   y.softshrink_(0.125);
-  const Tensor z = facula::l1_norm(y, {1}, true) + y.l1_norm();
+  const Tensor z = facula::nansum(y, {1}, true) + y.nansum();
   return facula::tanhshrink(z).tanhshrink();
 }
