@@ -36,9 +36,12 @@ Measurement measure(const Duration& duration, const std::function<double(std::in
   using Clock = std::chrono::steady_clock;
   Measurement result;
   std::int64_t index = 0;
-  for (; index < duration.warmup_steps; ++index) {
+  // Until a step touches no page for the first time, as that is the steady state, within bounds.
+  for (bool steady = false; index < (steady ? 1 : 4) * duration.warmup_steps; ++index) {
+    const std::int64_t faults = usage_now().minor_faults;
     const double loss = step(index);
     if (index == 0) result.loss_first = loss;
+    steady = usage_now().minor_faults == faults;
   }
   // Room for all times beforehand: the vector's growth would count as page
   // faults of the steps.

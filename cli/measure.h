@@ -8,8 +8,8 @@
 
 namespace facula::cli {
 
-/// How long a work is measured: warm-up steps that do not count, then steps
-/// until both bounds are reached.
+/// How long a work is measured: warm-up steps that do not count, up to four times as many while
+/// they meet new pages, then steps until both bounds are reached.
 struct Duration {
   double seconds = 5;
   std::int64_t warmup_steps = 5;
