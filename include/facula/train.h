@@ -75,7 +75,7 @@ struct CheckpointOptions {
 /// What to do with the checkpoints that the run folder holds.
 enum class Start : std::uint8_t {
   fresh,      ///< refuse to start if there are any
-  resume,     ///< go on from the newest usable one; begin if there are none
+  resume,     ///< go on from the newest usable one; begin if there are none and no weights
   overwrite,  ///< remove them and begin
 };
 
@@ -139,7 +139,8 @@ class FACULA_API Trainer {
   /// would cause is not made. Throws ShapeError, before the first update, if output and targets are
   /// not as Loss says; IoError if the run folder is in use or cannot be written at the start or the
   /// end, and if it holds checkpoints of which none can be used; ValueError if it holds checkpoints
-  /// of a run with other options, or any, or weights, with Start::fresh.
+  /// of a run with other options, or any with Start::fresh, or weights and no checkpoint; with
+  /// Start::overwrite it may hold anything.
   Result fit(const data::DataLoader& training, const data::DataLoader* validation = nullptr);
 
  private:

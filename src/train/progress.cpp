@@ -21,7 +21,7 @@ std::size_t columns(std::FILE* terminal) {
   return known ? size.ws_col : 80;
 }
 
-/// Training goes on where nobody can be told of it: a full disk, a closed pipe.
+/// Training goes on where nobody can be told of it, on a full disk for instance.
 void show(std::FILE* out, const std::string& text) {
   std::fputs(text.c_str(), out);
   std::fflush(out);

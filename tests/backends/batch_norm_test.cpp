@@ -129,5 +129,25 @@ TEST(BatchNorm, MeansFarFromZeroCostNoDigits) {
   }
 }
 
+// Wherever they are: in the first row of a slice, or in its midst.
+TEST(BatchNorm, OutliersCostNoDigits) {
+  for (const Dims& sizes : {Dims{4096, 8}, Dims{300, 600}}) {
+    const Tensor values = Source(8).values(sizes, kFloat32);
+    for (const double outlier : {1e4, 1e8, 1e18, 1e36}) {
+      for (const std::int64_t row : {0, 1, 200}) {
+        SCOPED_TRACE(fmt::format("{} in row {} of {}", outlier, row, sizes));
+        const Tensor x = values.clone();
+        x[row].fill_(outlier);
+        const auto [variance, mean] = var_mean(x, {0});
+        const auto [exact_variance, exact_mean] = var_mean(x.to(kFloat64), {0});
+        EXPECT_LT((mean.to(kFloat64) / exact_mean - 1).abs().amax().item(), 2e-5);
+        if (outlier > 1e18) continue;  // its square is no float32
+        EXPECT_LT((variance.to(kFloat64) / exact_variance - 1).abs().amax().item(), 2e-5);
+        EXPECT_TRUE(std::get<0>(batch_norm_train(x)).isfinite().all().item<bool>());
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace facula

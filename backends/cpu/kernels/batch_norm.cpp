@@ -57,19 +57,20 @@ template <class T, class Body, class... Streams>
   for (; k < n; ++k) body(k);
 }
 
-/// Calls add<R>(first, k) for every column k of groups of R rows, of which the first begins with
-/// element `first`: one row, since memory is read fastest in its order, but four that are shorter
-/// than a cache line.
+/// Calls add<R>(first, k) for every column k of groups of R rows, `stride` elements apart, of which
+/// the first begins with element `first`: one row, since memory is read fastest in its order, but
+/// four that are shorter than a cache line.
 template <class T, class Add, class... Streams>
-[[gnu::always_inline]] inline void for_row_groups(std::int64_t rows, std::int64_t n, Add add,
+[[gnu::always_inline]] inline void for_row_groups(std::int64_t rows, std::int64_t n,
+                                                  std::int64_t stride, Add add,
                                                   const Streams*... streams) {
   constexpr std::int64_t kGroup = 4, kLine = 64 / sizeof(T);
   std::int64_t row = 0;
   for (; n < kLine && row + kGroup <= rows; row += kGroup) {
-    for (std::int64_t k = 0; k < n; ++k) add.template operator()<kGroup>(row * n, k);
+    for (std::int64_t k = 0; k < n; ++k) add.template operator()<kGroup>(row * stride, k);
   }
   for (; row < rows; ++row) {
-    const std::int64_t first = row * n;
+    const std::int64_t first = row * stride;
     for_columns<T>(
         n, [&](std::int64_t k) FACULA_INLINED { add.template operator()<1>(first, k); },
         (streams + first)...);
@@ -86,7 +87,7 @@ template <class T, class Term>
     for (std::int64_t r = 1; r < R; ++r) sum += term(first + r * n, k);
     sums[k] += sum;
   };
-  for_row_groups<T>(rows, n, add, x);
+  for_row_groups<T>(rows, n, n, add, x);
 }
 
 template <class T>
@@ -94,23 +95,46 @@ void clear(T* sums, std::int64_t n) {
   for (std::int64_t k = 0; k < n; ++k) sums[k] = T(0);
 }
 
+/// The first pass's mean is as good as a long sum of T. What the elements differ from it by, added
+/// up beside the squares, corrects both.
 template <class T>
 void stats_rows(const T* __restrict x, std::int64_t rows, std::int64_t n, T* __restrict mean,
                 T* __restrict deviation) {
+  constexpr std::int64_t kTogether = 512;
   clear(mean, n);
-  // About the first row, so that a mean far from 0 costs no digits; an infinite one is no center.
-  T* center = deviation;
-  for (std::int64_t k = 0; k < n; ++k) center[k] = x[k] - x[k] == T(0) ? x[k] : T(0);
-  add_rows(x, rows, n, mean,
-           [&](std::int64_t i, std::int64_t k) FACULA_INLINED { return x[i + k] - center[k]; });
-  const T factor = T(1) / static_cast<T>(rows);
-  for (std::int64_t k = 0; k < n; ++k) mean[k] = center[k] + mean[k] * factor;
   clear(deviation, n);
+  add_rows(x, rows, n, mean,
+           [&](std::int64_t i, std::int64_t k) FACULA_INLINED { return x[i + k]; });
+  const T factor = T(1) / static_cast<T>(rows);
+  for (std::int64_t k = 0; k < n; ++k) mean[k] *= factor;
   // The rows of a slice are still in the cache.
-  add_rows(x, rows, n, deviation, [&](std::int64_t i, std::int64_t k) FACULA_INLINED {
-    const T difference = x[i + k] - mean[k];
-    return difference * difference;
-  });
+  for (std::int64_t begin = 0; begin < n; begin += kTogether) {
+    const std::int64_t width = n - begin < kTogether ? n - begin : kTogether;
+    const T* __restrict from = x + begin;
+    T* __restrict center = mean + begin;
+    T* __restrict squares = deviation + begin;
+    T differences[kTogether];
+    clear(differences, width);
+    const auto add = [&]<std::int64_t R>(std::int64_t first, std::int64_t k) FACULA_INLINED {
+      T sum = T(0), square = T(0);
+#pragma GCC unroll 4
+      for (std::int64_t r = 0; r < R; ++r) {
+        const T difference = from[first + r * n + k] - center[k];
+        sum += difference;
+        square += difference * difference;
+      }
+      differences[k] += sum;
+      squares[k] += square;
+    };
+    for_row_groups<T>(rows, width, n, add, from);
+    for (std::int64_t k = 0; k < width; ++k) {
+      const T shift = differences[k] * factor, excess = shift * differences[k];
+      // Neither infinite squares nor NaN become finite.
+      const T rest = squares[k] - squares[k] == T(0) ? T(0) : squares[k];
+      center[k] += shift - shift == T(0) ? shift : T(0);
+      squares[k] = excess < squares[k] ? squares[k] - excess : rest;
+    }
+  }
 }
 
 /// In one pass, about the mean of the first quarter. Whatever is in that, it is so near the mean of
@@ -207,7 +231,7 @@ template <class T, class Gradient>
     sum_g[k] += sum;
     sum_gx[k] += products;
   };
-  for_row_groups<T>(rows, n, add, from, x);
+  for_row_groups<T>(rows, n, n, add, from, x);
 }
 
 template <class T>
