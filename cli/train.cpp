@@ -269,10 +269,8 @@ void print_summary(const TrainOptions& options, const std::string& folder,
   if (!options.json) {
     if (test) {
       fmt::print(
-          "test loss {:.4f}  accuracy {:.2f} %  ({:.1f} s of training, {:.0f} items/s, {:.1f} % of "
-          "the time for the loader)\n",
-          test->loss, 100 * test->accuracy, result.seconds, result.items_per_s,
-          100 * result.loader_share);
+          "test {}  ({:.1f} s of training, {:.0f} items/s, {:.1f} % of the time for the loader)\n",
+          test->str(), result.seconds, result.items_per_s, 100 * result.loader_share);
     }
     fmt::print("weights and metrics are in {}\n", folder);
     if (result.resumable && !test) fmt::print("go on with --resume --out {}\n", folder);
@@ -407,8 +405,7 @@ int run_eval(const EvalOptions& options) {
                            .add("test_accuracy", test.accuracy)
                            .str());
   } else {
-    fmt::print("test loss {:.4f}  accuracy {:.2f} %  ({} samples)\n", test.loss,
-               100 * test.accuracy, set->size());
+    fmt::print("test {}  ({} samples)\n", test.str(), set->size());
   }
   return 0;
 }

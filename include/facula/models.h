@@ -153,10 +153,7 @@ class FACULA_API Vgg : public nn::Module {
   Tensor forward(const Tensor& images) const override;
 
   nn::Sequential features{*this, "features"};
-  nn::AnyModule classifier;
-
- protected:
-  void list_children(std::vector<nn::Module*>& children) const override;
+  nn::AnyModule classifier{*this, "classifier"};
 
  private:
   bool cifar_classifier_;

@@ -16,10 +16,15 @@
 namespace facula::train {
 
 /// Averages over samples. The accuracy is the share, in [0, 1], of labels that are the class of the
-/// greatest output: one label per sample, or per position where the output is [N, C, *].
-struct Metrics {
+/// greatest output: one label per sample, or per position where the output is [N, C, *]. It is NaN
+/// for outputs [N, 1] and [N, 1, *], a regression or the logit of one class.
+struct FACULA_API Metrics {
   double loss = 0;
   double accuracy = 0;
+
+  bool has_accuracy() const { return accuracy == accuracy; }
+  /// "loss 0.2513  accuracy 91.25 %", or the loss alone.
+  std::string str() const;
 };
 
 struct StepReport {
@@ -67,8 +72,8 @@ struct CheckpointOptions {
   std::int64_t every_steps = 0;  ///< 0: whatever the step
   bool every_epoch = true;       ///< after its validation
   std::int64_t keep_last = 2;
-  /// Also the one after the epoch with the best validation accuracy, or without validation with the
-  /// least training loss.
+  /// Also the one after the epoch with the best validation accuracy, with the least validation loss
+  /// where there is no accuracy, or without validation with the least training loss.
   bool keep_best = true;
 };
 
@@ -80,7 +85,8 @@ enum class Start : std::uint8_t {
 };
 
 /// Maps output and targets to a scalar. Output of C classes: [N, C] or [N, C, *]. Targets: labels,
-/// of the output's size without C, or shares of the classes, of the output's size.
+/// of the output's size without C, or shares of the classes, of the output's size. Outputs [N, 1]
+/// and [N, 1, *] are no classes, and their targets what the loss takes.
 using Loss = std::function<Tensor(const Tensor& output, const Tensor& target)>;
 
 struct TrainerOptions {

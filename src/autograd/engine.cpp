@@ -8,6 +8,7 @@
 
 #include "autograd/anomaly.h"
 #include "base/check.h"
+#include "base/per_thread.h"
 #include "core/promotion.h"
 #include "runtime/mode.h"
 
@@ -40,10 +41,7 @@ class Sweep {
   Sweep(std::span<const Edge> roots, const BackwardOptions& options)
       : roots_(roots), options_(options), outer_(std::exchange(current, this)) {
     for (const Edge& root : roots_) retain(root.node);
-    entries_.swap(spare.entries);
-    gradients_.swap(spare.gradients);
-    ready_.swap(spare.ready);
-    leaves_.swap(spare.leaves);
+    swap_spare_memory();
   }
   ~Sweep() {
     if (outer_) {
@@ -55,10 +53,7 @@ class Sweep {
     gradients_.clear();
     ready_.clear();
     leaves_.clear();
-    entries_.swap(spare.entries);
-    gradients_.swap(spare.gradients);
-    ready_.swap(spare.ready);
-    leaves_.swap(spare.leaves);
+    swap_spare_memory();
   }
 
   std::vector<Tensor> run(std::vector<Tensor> gradients) {
@@ -273,7 +268,14 @@ class Sweep {
     std::vector<std::uint32_t> ready;
     std::unordered_map<const Node*, std::uint32_t> leaves;
   };
-  static thread_local Spare spare;
+
+  void swap_spare_memory() {
+    auto& spare = base::per_thread<Spare>();
+    entries_.swap(spare.entries);
+    gradients_.swap(spare.gradients);
+    ready_.swap(spare.ready);
+    leaves_.swap(spare.leaves);
+  }
 
   std::span<const Edge> roots_;
   const BackwardOptions& options_;
@@ -288,7 +290,6 @@ class Sweep {
 };
 
 thread_local Sweep* Sweep::current = nullptr;
-thread_local Sweep::Spare Sweep::spare;
 
 /// Takes `incoming` where it can. Returns the handle that it replaces.
 Tensor add_gradient(Accumulator& state, const TensorImpl& variable, Tensor& incoming) {

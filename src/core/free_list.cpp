@@ -213,7 +213,7 @@ struct ThreadGuard {
 /// False if the thread is at its end.
 bool enter_thread() {
   if (thread_ended) return false;
-  thread_local const ThreadGuard guard;
+  thread_local const ThreadGuard guard;  // NOLINT(*-exit-time-destructors): what it is for
   return true;
 }
 

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/function_ref.h"
 #include "base/log.h"
+#include "base/per_thread.h"
 #include "base/thread_pool.h"
 #include "data/batch_builder.h"
 #include "data/batch_plan.h"
@@ -25,19 +26,18 @@ constexpr std::int64_t kSlices = 16;   // of a batch: what its samples cost may 
 /// A sample whose memory serves one batch after the other.
 class SpareSample {
  public:
-  SpareSample() : sample_(std::move(spare())) {}
+  SpareSample() : sample_(std::move(base::per_thread<Spare>().sample)) {}
   ~SpareSample() {
     // A thread must not keep what a data set owns; names are what it can reuse.
     for (Sample::Field& field : sample_.fields()) field.value = std::int64_t{0};
-    spare() = std::move(sample_);
+    base::per_thread<Spare>().sample = std::move(sample_);
   }
   Sample& get() { return sample_; }
 
  private:
-  static Sample& spare() {
-    static thread_local Sample sample;
-    return sample;
-  }
+  struct Spare {
+    Sample sample;
+  };
 
   Sample sample_;
 };

@@ -70,8 +70,8 @@ std::string Dataset::source(std::int64_t) const { return ""; }
 IterableDataset::~IterableDataset() = default;
 
 const std::vector<std::string>& kinds() {
-  static const std::vector<std::string> names{"mnist",    "fashion-mnist", "cifar10",
-                                              "cifar100", "folder",        "packed"};
+  static const auto& names = *new std::vector<std::string>{"mnist",    "fashion-mnist", "cifar10",
+                                                           "cifar100", "folder",        "packed"};
   return names;
 }
 

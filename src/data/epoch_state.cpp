@@ -75,9 +75,19 @@ void Epoch::State::apply(const WorkerSetting& setting) {
       options_->prefetch == kAuto ? std::max(2, 2 * setting.workers) : options_->prefetch;
   capacity_ = std::min(static_cast<std::size_t>(wanted), most_capacity_);
   if (setting.workers > 0) {
-    LoaderThreads::instance().serve(shared_from_this(), setting.workers,
-                                    options_->num_workers == kAuto);
+    threads_ = &LoaderThreads::instance();
+    threads_->serve(shared_from_this(), setting.workers, options_->num_workers == kAuto);
   }
+}
+
+bool Epoch::State::threads_are_here() const {
+  return threads_ == nullptr || threads_ == &LoaderThreads::instance();
+}
+
+void Epoch::State::check_threads() const {
+  check<Error>(threads_are_here(),
+               "DataLoader: this epoch was begun before fork(), and the threads that make its "
+               "batches are not in this process; begin another epoch here");
 }
 
 /// The next ticket, or null if there is none.
@@ -137,7 +147,7 @@ std::shared_ptr<Epoch::State::Slot> Epoch::State::take_front(std::unique_lock<st
   } else if (pending_.empty()) {
     const auto tickets = source_->tickets();
     if (tickets ? claimed_ >= *tickets : shards_left_ == 0) return nullptr;
-    LoaderThreads::instance().wake();
+    threads_->wake();
     changed_.wait(lock, [this] { return !pending_.empty(); });
   }
   std::shared_ptr<Slot> slot = pending_.front();
@@ -171,6 +181,7 @@ void Epoch::State::wait_for(std::unique_lock<std::mutex>& lock, const Slot& slot
 }
 
 bool Epoch::State::next(Batch& batch) {
+  check_threads();
   batch = Batch();  // before the next one is made: its memory can serve again
   const double entered = clock_seconds(CLOCK_MONOTONIC);
   const double entered_cpu = cpu_seconds();
@@ -178,7 +189,7 @@ bool Epoch::State::next(Batch& batch) {
   for (;;) {
     const std::shared_ptr<Slot> slot = take_front(lock);
     if (!slot) return false;
-    if (setting_.workers > 0 && pending_.size() <= capacity_ / 2) LoaderThreads::instance().wake();
+    if (setting_.workers > 0 && pending_.size() <= capacity_ / 2) threads_->wake();
     deliver(*slot);
     if (slot->error) std::rethrow_exception(slot->error);
     if (!slot->made.batch) continue;
@@ -196,6 +207,7 @@ void Epoch::State::deliver(const Slot& slot) {
 }
 
 StateDict Epoch::State::state_dict() {
+  check_threads();
   const std::lock_guard lock(mutex_);
   return loader_->saved(number_, position_);
 }
@@ -235,8 +247,8 @@ void Epoch::State::measure(const Slot& slot, double entered, double entered_cpu)
 }
 
 void Epoch::State::close() noexcept {
-  LoaderThreads::instance().remove(this);
-  {
+  if (threads_ && threads_are_here()) {
+    threads_->remove(this);
     std::unique_lock lock(mutex_);
     closed_ = true;
     for (const auto& slot : pending_) slot->activity.cancelled = true;
@@ -249,7 +261,7 @@ void Epoch::State::close() noexcept {
             "left behind",
             source_->describe(slot->activity.sample), patience);
       }
-      LoaderThreads::instance().replace_lost(working_, options_->num_workers == kAuto);
+      threads_->replace_lost(working_, options_->num_workers == kAuto);
     }
     pending_.clear();
   }

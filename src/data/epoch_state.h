@@ -59,6 +59,9 @@ struct Epoch::State : BackgroundJob, std::enable_shared_from_this<Epoch::State> 
     std::exception_ptr error;
   };
 
+  /// False in the child of a fork(), whose threads, and whatever they held, stay with the parent.
+  bool threads_are_here() const;
+  void check_threads() const;
   /// CPU seconds of the process while the tuner asks for them; reading that clock is a system call.
   double cpu_seconds() const;
   void apply(const WorkerSetting& setting);
@@ -75,6 +78,7 @@ struct Epoch::State : BackgroundJob, std::enable_shared_from_this<Epoch::State> 
   const std::shared_ptr<LoaderState> loader_;
   const std::int64_t number_;
   bool holds_tuner_ = false, probing_ = false;
+  LoaderThreads* threads_ = nullptr;  // that serve this epoch, if any
 
   std::mutex mutex_;
   std::condition_variable changed_;

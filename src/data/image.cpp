@@ -6,6 +6,7 @@
 #include <facula/data/image.h>
 
 #include "base/check.h"
+#include "base/per_thread.h"
 #include "core/tensor_impl.h"
 #include "data/color.h"
 #include "data/pixel_kernels.h"
@@ -78,10 +79,7 @@ struct Image::Access {
     std::vector<std::uint8_t> decoded, strip;
     FloatPattern pattern;
   };
-  static Scratch& buffers() {
-    static thread_local Scratch scratch;
-    return scratch;
-  }
+  static Scratch& buffers() { return base::per_thread<Scratch>(); }
 
   /// Pixels in memory: rows of width * channels bytes, one after the other.
   struct PixelView {

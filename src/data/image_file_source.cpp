@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/per_thread.h"
 #include "data/stage_times.h"
 #include "io/file.h"
 #include "io/images/image_file.h"
@@ -21,14 +22,14 @@ constexpr std::size_t kMaxFileBytes = std::size_t{1} << 28;
 struct FileMemory {
   static constexpr std::size_t kMost = std::size_t{1} << 22;  // larger files are rare
 
-  static std::vector<std::uint8_t>& spare() {
-    thread_local std::vector<std::uint8_t> memory;
-    return memory;
+  static std::vector<std::uint8_t> take() {
+    return std::exchange(base::per_thread<FileMemory>().spare, {});
   }
-  static std::vector<std::uint8_t> take() { return std::exchange(spare(), {}); }
   static void give_back(std::vector<std::uint8_t> memory) {
-    if (memory.capacity() <= kMost) spare() = std::move(memory);
+    if (memory.capacity() <= kMost) base::per_thread<FileMemory>().spare = std::move(memory);
   }
+
+  std::vector<std::uint8_t> spare;
 };
 
 /// The rows of a file; grey ones as RGB where `spread` says so.

@@ -39,29 +39,30 @@ struct Files {
 };
 
 const Files& mnist_files() {
-  static const Files files{"MNIST",
-                           {"train-images-idx3-ubyte", "train-labels-idx1-ubyte"},
-                           {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}};
+  static const Files& files = *new Files{"MNIST",
+                                         {"train-images-idx3-ubyte", "train-labels-idx1-ubyte"},
+                                         {"t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}};
   return files;
 }
 
 const Files& fashion_mnist_files() {
-  static const Files files{"Fashion-MNIST", mnist_files().train, mnist_files().test};
+  static const Files& files = *new Files{"Fashion-MNIST", mnist_files().train, mnist_files().test};
   return files;
 }
 
 const Files& cifar10_files() {
-  static const Files files{"CIFAR-10",
-                           {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
-                            "data_batch_4.bin", "data_batch_5.bin"},
-                           {"test_batch.bin"},
-                           "cifar-10-binary.tar",
-                           "cifar-10-batches-bin"};
+  static const Files& files =
+      *new Files{"CIFAR-10",
+                 {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
+                  "data_batch_5.bin"},
+                 {"test_batch.bin"},
+                 "cifar-10-binary.tar",
+                 "cifar-10-batches-bin"};
   return files;
 }
 
 const Files& cifar100_files() {
-  static const Files files{
+  static const Files& files = *new Files{
       "CIFAR-100", {"train.bin"}, {"test.bin"}, "cifar-100-binary.tar", "cifar-100-binary"};
   return files;
 }

@@ -1,5 +1,7 @@
 #include "data/loader_threads.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <thread>
 
@@ -7,10 +9,17 @@
 
 namespace facula::data {
 
+std::atomic<LoaderThreads*> LoaderThreads::current = nullptr;
+
 LoaderThreads& LoaderThreads::instance() {
   // Never destroyed: at exit its threads sleep, or hang in a read that does not end.
-  static LoaderThreads* const threads = new LoaderThreads;
-  return *threads;
+  [[maybe_unused]] static const bool made = [] {
+    current = new LoaderThreads;
+    // The threads, and whoever held the mutex, are not in the child.
+    pthread_atfork(nullptr, nullptr, [] { current = new LoaderThreads; });
+    return true;
+  }();
+  return *current;
 }
 
 /// Threads for all jobs that share.

@@ -1,6 +1,7 @@
 // The background threads of all loaders of the process.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <memory>
@@ -22,6 +23,7 @@ class BackgroundJob {
 /// that wants most; others bring threads of their own.
 class LoaderThreads {
  public:
+  /// Another one, without jobs, in the child of a fork().
   static LoaderThreads& instance();
 
   /// Sees to it that up to `threads` threads can serve the job, and wakes them.
@@ -35,6 +37,8 @@ class LoaderThreads {
 
  private:
   LoaderThreads() = default;
+  static std::atomic<LoaderThreads*> current;
+
   struct Entry {
     std::shared_ptr<BackgroundJob> job;
     int threads;

@@ -10,6 +10,7 @@
 #include <facula/error.h>
 
 #include "base/check.h"
+#include "base/per_thread.h"
 #include "data/pixel_kernels.h"
 
 namespace facula::data {
@@ -65,13 +66,12 @@ std::int32_t fixed_point(double weight) {
 
 /// The filter is as wide as its support in pixels of the larger image, so that every pixel counts
 /// when the image shrinks. Weights of a position add up to 1 also at the borders.
-void weigh(Axis& axis) {
+void weigh(Axis& axis, std::vector<double>& exact) {
   const Filter filter = filter_of(axis.interpolation);
   const double scale = static_cast<double>(axis.from) / static_cast<double>(axis.to);
   const double widening = std::max(scale, 1.0);
   const double support = filter.support * widening, narrowing = 1 / widening;
   const auto most = std::min(axis.from, static_cast<std::int64_t>(std::ceil(support)) * 2 + 1);
-  thread_local std::vector<double> exact;
   exact.assign(static_cast<std::size_t>(axis.to * most), 0);
   axis.taps = 1;
   for (std::int64_t x = 0; x < axis.to; ++x) {
@@ -126,7 +126,7 @@ class AxisCache {
     next.interpolation = interpolation;
     next.last_use = time_;
     next.first.clear();
-    interpolation == Interpolation::nearest ? choose_nearest(next) : weigh(next);
+    interpolation == Interpolation::nearest ? choose_nearest(next) : weigh(next, exact_);
     axis = std::move(next);
     return axis;
   }
@@ -134,6 +134,7 @@ class AxisCache {
  private:
   std::array<Axis, 8> axes_;
   std::uint64_t time_ = 0;
+  std::vector<double> exact_;  // weights before they are rounded
 };
 
 struct Scratch {
@@ -295,7 +296,7 @@ void resample(const PixelSource& source, const Resizing& resizing, Emit emit) {
   check<ValueError>(std::max({region.height, region.width, height, width}) <= INT32_MAX,
                     "resize: {} x {} to {} x {}: sides are limited to 2^31 - 1", region.height,
                     region.width, height, width);
-  thread_local Scratch scratch;
+  auto& scratch = base::per_thread<Scratch>();
   const bool nearest = interpolation == Interpolation::nearest;
   const auto axis = [&](std::int64_t from, std::int64_t to) {
     return from == to && !nearest ? nullptr : &scratch.axes.get(from, to, resizing.interpolation);

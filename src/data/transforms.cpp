@@ -153,8 +153,8 @@ void Grayscale::operator()(Sample& sample, Random&) const {
 }
 
 const std::vector<std::string>& names() {
-  static const std::vector<std::string> names{"none", "mnist", "cifar-train", "imagenet-train",
-                                              "imagenet-val"};
+  static const auto& names = *new std::vector<std::string>{"none", "mnist", "cifar-train",
+                                                           "imagenet-train", "imagenet-val"};
   return names;
 }
 

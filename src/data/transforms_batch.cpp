@@ -10,6 +10,7 @@
 #include <facula/data/transforms.h>
 
 #include "base/check.h"
+#include "base/per_thread.h"
 #include "data/random_rect.h"
 
 namespace facula::data::transforms {
@@ -137,6 +138,10 @@ void mix_labels(Batch& batch, std::int64_t classes, double lambda, const char* t
   batch[1] = shares;
 }
 
+struct LastImage {
+  std::vector<float> pixels;
+};
+
 /// Calls mix(image, before) for every image of the batch, with what stood before it in the batch,
 /// the last one for the first; `mix` changes `image`.
 template <class Mix>
@@ -146,7 +151,7 @@ void with_image_before(const Tensor& images, const Mix& mix) {
   const std::int64_t elements = images.numel() / n;
   auto* first = images.data_ptr<float>();
   // From the back, so that every image is still as it was when the next one takes it.
-  thread_local std::vector<float> last;
+  std::vector<float>& last = base::per_thread<LastImage>().pixels;
   last.assign(first + (n - 1) * elements, first + n * elements);
   for (std::int64_t i = n - 1; i > 0; --i) {
     mix(first + i * elements, static_cast<const float*>(first + (i - 1) * elements));

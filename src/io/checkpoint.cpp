@@ -49,7 +49,7 @@ Tensor copy_of(const io::SafetensorsEntry& entry, const std::string& path) {
 }
 
 const std::string& text_of(const io::SafetensorsReader& file, const char* key) {
-  static const std::string nothing;
+  static const std::string& nothing = *new std::string;
   const auto found = file.metadata().find(key);
   return found == file.metadata().end() ? nothing : found->second;
 }

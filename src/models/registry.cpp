@@ -11,7 +11,7 @@ struct Entry {
 };
 
 const std::vector<Entry>& entries() {
-  static const std::vector<Entry> table = {
+  static const auto& table = *new std::vector<Entry>{
       {{"net", "LeNet-like network of PyTorch's tutorials", 3, 32, 32, 10},
        [](std::int64_t classes) { return nn::AnyModule(Net({.num_classes = classes})); }},
       {{"mnist-cnn", "2 convolutions, 2 linear layers", 1, 28, 28, 10},
@@ -70,9 +70,9 @@ const Entry& find(std::string_view name) {
 }  // namespace
 
 const std::vector<ModelInfo>& list() {
-  static const std::vector<ModelInfo> infos = [] {
-    std::vector<ModelInfo> collected;
-    for (const Entry& entry : entries()) collected.push_back(entry.info);
+  static const auto& infos = *[] {
+    auto* const collected = new std::vector<ModelInfo>;
+    for (const Entry& entry : entries()) collected->push_back(entry.info);
     return collected;
   }();
   return infos;

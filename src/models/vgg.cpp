@@ -12,15 +12,6 @@ constexpr std::int64_t kImageChannels = 3;
 constexpr std::int64_t kFeatureSize = 7;  // height and width, averaged to this for ImageNet
 constexpr std::int64_t kHidden = 4096;
 
-const std::vector<std::int64_t> kLayers11 = {64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0};
-
-/// The channels that the last convolution gives.
-std::int64_t features_of(const std::vector<std::int64_t>& layers) {
-  std::int64_t channels = kImageChannels;
-  for (std::int64_t out : layers) channels = out == 0 ? channels : out;
-  return channels;
-}
-
 nn::AnyModule make_classifier(std::int64_t features, const VggOptions& options) {
   if (options.cifar_classifier) {
     return nn::Linear({.in = features, .out = options.num_classes});
@@ -45,9 +36,7 @@ void initialize(nn::Module& module) {
 }  // namespace
 
 Vgg::Vgg(const std::vector<std::int64_t>& layers, VggOptions options, nn::Place place)
-    : Module(place),
-      classifier(make_classifier(features_of(layers), options)),
-      cifar_classifier_(options.cifar_classifier) {
+    : Module(place), cifar_classifier_(options.cifar_classifier) {
   std::int64_t channels = kImageChannels;
   for (std::int64_t out : layers) {
     if (out == 0) {
@@ -59,13 +48,8 @@ Vgg::Vgg(const std::vector<std::int64_t>& layers, VggOptions options, nn::Place 
     features.push_back(nn::ReLU());
     channels = out;
   }
-  set_name(*classifier, "classifier");
+  classifier = make_classifier(channels, options);
   apply(initialize);
-}
-
-void Vgg::list_children(std::vector<nn::Module*>& children) const {
-  Module::list_children(children);
-  children.push_back(&*classifier);
 }
 
 Tensor Vgg::forward(const Tensor& images) const {
@@ -74,11 +58,13 @@ Tensor Vgg::forward(const Tensor& images) const {
   return classifier(F::flatten(x, 1));
 }
 
-Vgg vgg11(VggOptions options, nn::Place place) { return Vgg(kLayers11, options, place); }
+Vgg vgg11(VggOptions options, nn::Place place) {
+  return Vgg({64, 0, 128, 0, 256, 256, 0, 512, 512, 0, 512, 512, 0}, options, place);
+}
 
 Vgg vgg11_bn(VggOptions options, nn::Place place) {
   options.batch_norm = true;
-  return Vgg(kLayers11, options, place);
+  return vgg11(options, place);
 }
 
 }  // namespace facula::models

@@ -5,7 +5,27 @@
 namespace facula::nn {
 
 AnyModule::AnyModule(const AnyModule& other)
-    : module_(other.module_ ? other.copy_(*other.module_) : nullptr), copy_(other.copy_) {}
+    : Member(other),
+      module_(other.module_ ? other.copy_(*other.module_) : nullptr),
+      copy_(other.copy_) {}
+
+AnyModule& AnyModule::operator=(AnyModule other) {
+  if (std::string name = place_name(); other.module_ && !name.empty()) {
+    other.module_->name_ = std::move(name);
+  }
+  std::swap(module_, other.module_);
+  std::swap(copy_, other.copy_);
+  return *this;
+}
+
+Module& AnyModule::operator*() const {
+  if (!module_) [[unlikely]] {
+    const std::string name = place_name();
+    fail<ValueError>("AnyModule{}: it holds no module; assign one first, and none that was moved",
+                     name.empty() ? "" : fmt::format(" \"{}\"", name));
+  }
+  return *module_;
+}
 
 void ModuleList::push_back(AnyModule module) {
   push_back(std::to_string(items_.size()), std::move(module));

@@ -16,14 +16,19 @@ namespace facula::nn {
 namespace {
 
 std::mutex mutex;
-std::vector<Module*> unfinished;
 /// Lets the constructor of a free-standing parameter skip the lock.
 std::atomic<int> unfinished_count = 0;
+
+std::vector<Module*>& unfinished_modules() {
+  static auto& modules = *new std::vector<Module*>;
+  return modules;
+}
 
 }  // namespace
 
 void Module::UnfinishedCopies::add(Module& module) {
   const std::lock_guard lock(mutex);
+  auto& unfinished = unfinished_modules();
   if (std::find(unfinished.begin(), unfinished.end(), &module) == unfinished.end()) {
     unfinished.push_back(&module);
     ++unfinished_count;
@@ -33,12 +38,13 @@ void Module::UnfinishedCopies::add(Module& module) {
 void Module::UnfinishedCopies::remove(Module& module) {
   if (unfinished_count.load(std::memory_order_relaxed) == 0) return;
   const std::lock_guard lock(mutex);
-  if (std::erase(unfinished, &module)) --unfinished_count;
+  if (std::erase(unfinished_modules(), &module)) --unfinished_count;
 }
 
 Module* Module::UnfinishedCopies::claim(const Member& copy, const Member& source) {
   if (unfinished_count.load(std::memory_order_relaxed) == 0) return nullptr;
   const std::lock_guard lock(mutex);
+  auto& unfinished = unfinished_modules();
   for (auto it = unfinished.rbegin(); it != unfinished.rend(); ++it) {
     Module* module = *it;
     for (Entry& entry : module->entries_) {
@@ -79,6 +85,12 @@ Member::Member(Kind kind, const Place& place) : kind_(kind) {
 
 Member::Member(const Member& source) noexcept : kind_(source.kind_) {
   parent_ = Module::UnfinishedCopies::claim(*this, source);
+}
+
+std::string Member::place_name() const {
+  if (!parent_) return {};
+  const auto entry = std::ranges::find(parent_->entries_, this, &Module::Entry::object);
+  return entry == parent_->entries_.end() ? std::string() : entry->name;
 }
 
 Member::~Member() {

@@ -11,6 +11,7 @@
 
 #include <facula/autograd.h>
 #include <facula/model_file.h>
+#include <facula/nn/containers.h>
 
 #include "autograd/engine.h"
 #include "base/check.h"
@@ -250,7 +251,12 @@ struct Module::Walk {
 
 void Module::list_children(std::vector<Module*>& children) const {
   for (const Entry& entry : entries_) {
-    if (entry.object->kind_ == Kind::module) children.push_back(static_cast<Module*>(entry.object));
+    if (entry.object->kind_ == Kind::module) {
+      children.push_back(static_cast<Module*>(entry.object));
+    } else if (entry.object->kind_ == Kind::any_module) {
+      Module* module = static_cast<AnyModule*>(entry.object)->module_;
+      if (module) children.push_back(module);
+    }
   }
 }
 
@@ -298,7 +304,7 @@ std::string Module::type_name() const {
 std::string Module::str() const {
   std::string own, below;
   for (const Entry& entry : entries_) {
-    if (entry.object->kind_ == Kind::module) continue;
+    if (entry.object->kind_ != Kind::parameter && entry.object->kind_ != Kind::buffer) continue;
     const auto& tensor = entry.object->kind_ == Kind::parameter
                              ? static_cast<const Tensor&>(static_cast<Parameter&>(*entry.object))
                              : static_cast<const Tensor&>(static_cast<Buffer&>(*entry.object));
@@ -512,6 +518,9 @@ LoadReport Module::load_state_dict(const StateDict& state, bool strict) const {
         std::ranges::any_of(own, [&name = name](const auto& entry) { return entry.first == name; });
     if (!known) report.unexpected.push_back(name);
   }
+  // Sizes never fit by skipping names.
+  const char* remedy =
+      problems.empty() ? ", or pass strict = false to skip names" : ", or leave out such entries";
   if (strict && !report.missing.empty()) problems += "\n  missing: " + joined(report.missing);
   if (strict && !report.unexpected.empty()) {
     problems += "\n  unexpected: " + joined(report.unexpected);
@@ -519,7 +528,7 @@ LoadReport Module::load_state_dict(const StateDict& state, bool strict) const {
   check<ValueError>(problems.empty(),
                     "load_state_dict: the state does not fit {}; load it into the model it was "
                     "saved from{}:{}",
-                    type_name(), strict ? ", or pass strict = false to skip names" : "", problems);
+                    type_name(), remedy, problems);
   const NoGradGuard no_grad;
   for (const auto& [tensor, stored] : copies) tensor.copy_(stored.to(tensor.device()));
   return report;

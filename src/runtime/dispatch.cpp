@@ -259,8 +259,8 @@ void check_in_place(const Tensor& written, const char* op_name, const char* suff
 void check_recorded_write(const Tensor& written, const char* op_name, const char* suffix) {
   check<AutogradError>(
       !written.is_view(),
-      "{}{}: an in-place operation that needs a gradient writes into a view; use the "
-      "out-of-place operation, or change the whole tensor",
+      "{}{}: an in-place operation that needs a gradient writes into a view; join parts with "
+      "stack() or cat(), use the out-of-place operation, or change the whole tensor",
       op_name, suffix);
 }
 

@@ -58,10 +58,9 @@ void ProgressDisplay::step(std::int64_t epoch, std::int64_t step, const Metrics&
   const auto all = static_cast<double>(epochs_ * steps_per_epoch_);
   const auto before = static_cast<double>(steps_before_);
   const std::chrono::duration<double> elapsed = now - start_;
-  std::string line = fmt::format(
-      "epoch {}/{}  step {}/{}  loss {:.4f}  accuracy {:.2f} %  {:.0f} items/s  {} left", epoch,
-      epochs_, step, steps_per_epoch_, running.loss, 100 * running.accuracy, items_per_s,
-      format_duration(elapsed.count() * (all - done) / (done - before)));
+  std::string line = fmt::format("epoch {}/{}  step {}/{}  {}  {:.0f} items/s  {} left", epoch,
+                                 epochs_, step, steps_per_epoch_, running.str(), items_per_s,
+                                 format_duration(elapsed.count() * (all - done) / (done - before)));
   clear();
   if (terminal_) {
     line.resize(std::min(line.size(), columns(out_) - 1));  // a second row could not be cleared
@@ -73,12 +72,8 @@ void ProgressDisplay::step(std::int64_t epoch, std::int64_t step, const Metrics&
 }
 
 void ProgressDisplay::epoch(const EpochReport& report) {
-  std::string text = fmt::format("epoch {}/{}  loss {:.4f}  accuracy {:.2f} %", report.epoch,
-                                 epochs_, report.training.loss, 100 * report.training.accuracy);
-  if (report.validation) {
-    text += fmt::format("  validation loss {:.4f}  accuracy {:.2f} %", report.validation->loss,
-                        100 * report.validation->accuracy);
-  }
+  std::string text = fmt::format("epoch {}/{}  {}", report.epoch, epochs_, report.training.str());
+  if (report.validation) text += "  validation " + report.validation->str();
   message(text + fmt::format("  lr {:.3g}  {}  {:.0f} items/s", report.lr,
                              format_duration(report.seconds), report.items_per_s));
 }

@@ -129,6 +129,10 @@ void Totals::add(const char* owner, double mean_loss, const Tensor& output, cons
                     "{}: the model's output has size {}; classes, of which the accuracy tells, are "
                     "the second of at least two dimensions: unsqueeze(1) it in the model",
                     owner, output.sizes().str());
+  const std::int64_t count = output.size(0);
+  loss += mean_loss * static_cast<double>(count);
+  samples += count;
+  if (output.size(1) == 1) return;
   const Tensor predicted = output.argmax(1);
   // Mixed labels are shares of the classes.
   const Tensor label = target.sizes() == output.sizes() ? target.argmax(1) : target;
@@ -137,11 +141,8 @@ void Totals::add(const char* owner, double mean_loss, const Tensor& output, cons
                     "output's size, these have size {}; reshape them in the data set or its "
                     "transform",
                     owner, output.sizes().str(), predicted.sizes().str(), target.sizes().str());
-  const std::int64_t count = target.size(0);
-  loss += mean_loss * static_cast<double>(count);
   correct += predicted.eq(label).sum().item<std::int64_t>();
   labels += label.numel();
-  samples += count;
 }
 
 StateDict capture(const RunParts& parts, const RunState& state) {

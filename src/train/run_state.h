@@ -18,8 +18,8 @@ struct Totals {
   double loss = 0;
   std::int64_t correct = 0, labels = 0, samples = 0;
 
-  /// Throws ShapeError, naming `owner`, for an output that is not [N, C, *] or a target that is
-  /// neither labels [N, *] nor shares [N, C, *] of the classes.
+  /// Throws ShapeError, naming `owner`, for an output that is not [N, C, *] or, where C > 1, a
+  /// target that is neither labels [N, *] nor shares [N, C, *] of the classes.
   void add(const char* owner, double mean_loss, const Tensor& output, const Tensor& target);
   Metrics average() const {
     return {loss / static_cast<double>(samples),

@@ -32,7 +32,10 @@ double seconds_since(Clock::time_point start) {
 Loss or_cross_entropy(const Loss& loss) { return loss ? loss : Loss(nn::CrossEntropyLoss()); }
 
 Score score_of(const EpochReport& report) {
-  if (report.validation) return {"validation accuracy", report.validation->accuracy};
+  if (const auto& validation = report.validation) {
+    if (!validation->has_accuracy()) return {"validation loss", -validation->loss};
+    return {"validation accuracy", validation->accuracy};
+  }
   return {"training loss", -report.training.loss};
 }
 
@@ -93,6 +96,11 @@ std::optional<Metrics> evaluate_until(nn::Module& model, const data::DataLoader&
 }
 
 }  // namespace
+
+std::string Metrics::str() const {
+  if (!has_accuracy()) return fmt::format("loss {:.4f}", loss);
+  return fmt::format("loss {:.4f}  accuracy {:.2f} %", loss, 100 * accuracy);
+}
 
 /// The state of one call of fit().
 struct Trainer::Run {

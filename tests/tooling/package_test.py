@@ -2,7 +2,8 @@
 """Installs the library and uses it as a stranger would, from a project of its own.
 
 Checked: the consumer project configures, builds and runs; the cost of compiling and linking it; the
-size of what was installed, stripped; that it has the index of ops, that backtraces can name a
+size of what was installed, stripped, and of the thread-local storage, of which there is little for
+libraries that are loaded at run time; that it has the index of ops, that backtraces can name a
 program's functions; that the package names no path of the build and no flag of ours. The run-time dependencies are listed with their sizes.
 
 usage: package_test.py BUILD_DIR CONSUMER_DIR WORK_DIR CXX
@@ -20,6 +21,7 @@ import tempfile
 MAX_SECONDS = 3.0  # processor time: the load of the machine does not count
 MAX_COMPILE_MIB = 400
 MAX_INSTALLED_MB = 15
+MAX_TLS_BYTES = 600
 OUR_FLAGS = re.compile(r'-f(visibility|tls-model|sanitize|openmp)|-W[a-z]|-march')
 
 
@@ -55,6 +57,15 @@ def size_problems(prefix):
     return [f'{total / 1e6:.2f} MB exceed {MAX_INSTALLED_MB}'] if total > MAX_INSTALLED_MB * 1e6 else []
 
 
+def tls_problems(segments):
+    """Of the listing of readelf --segments."""
+    size = sum(int(line.split()[5], 16) for line in segments.splitlines()
+               if line.split()[:1] == ['TLS'])
+    print(f'thread-local storage: {size} bytes (at most {MAX_TLS_BYTES})')
+    return [f'{size} bytes of thread-local storage exceed {MAX_TLS_BYTES}; use '
+            'base::per_thread'] if size > MAX_TLS_BYTES else []
+
+
 def package_problems(prefix, machine_folders):
     problems = []
     for file in prefix.rglob('*.cmake'):
@@ -84,6 +95,8 @@ def list_dependencies(library):
 
 def self_test():
     cases = [(cost_problems(0.5, 90), 0), (cost_problems(3.5, 90), 1), (cost_problems(0.5, 500), 1)]
+    line = '  TLS   0xc2 0x00c2 0x00c2 0x000004 0x{:06x} R   0x10\n'
+    cases += [(tls_problems(line.format(456)), 0), (tls_problems(line.format(9400)), 1)]
     with tempfile.TemporaryDirectory() as folder:
         prefix = pathlib.Path(folder)
         cases.append((size_problems(prefix), 0))
@@ -118,7 +131,10 @@ def main():
     problems += size_problems(prefix)
     problems += contents_problems(prefix, project / 'hello')
     problems += package_problems(prefix, [str(build), str(consumer.parents[2]), str(prefix)])
-    list_dependencies(next(prefix.rglob('libfacula.so')))
+    library = next(prefix.rglob('libfacula.so'))
+    problems += tls_problems(subprocess.run(['readelf', '--segments', '--wide', library], check=True,
+                                            capture_output=True, text=True).stdout)
+    list_dependencies(library)
     for problem in problems:
         print(f'problem: {problem}')
     return 1 if problems else 0

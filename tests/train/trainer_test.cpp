@@ -18,6 +18,7 @@
 #include <facula/nn/layers.h>
 #include <facula/safetensors.h>
 
+#include "base/check.h"
 #include "tests/io/test_files.h"
 #include "tests/support/expect.h"
 #include "train/progress.h"
@@ -133,6 +134,34 @@ TEST(Trainer, AccuracyCountsEveryLabel) {
   const Result result = Trainer(model, optimizer).fit(loader, &loader);
   EXPECT_DOUBLE_EQ(result.epochs[0].training.accuracy, 0.5);
   EXPECT_DOUBLE_EQ(result.epochs[0].validation->accuracy, 0.5);
+}
+
+/// One logit for each sample, with targets of either shape.
+TEST(Trainer, OneOutputHasALossAndNoAccuracy) {
+  const Loss loss = [](const Tensor& output, const Tensor& target) {
+    return binary_cross_entropy_with_logits(output.squeeze(1), target.to(kFloat32));
+  };
+  const TempFolder folder;
+  Scaled model;
+  optim::SGD optimizer(model.parameters(), {.lr = 0.5});
+  const data::DataLoader loader(std::make_shared<Pairs>(Dims{1}, Dims{}), {.batch_size = 4});
+  const Metrics before = evaluate(model, loader, loss);
+  EXPECT_FALSE(before.has_accuracy());
+  EXPECT_EQ(before.str(), fmt::format("loss {:.4f}", before.loss));
+  const Result result =
+      Trainer(model, optimizer, {.epochs = 6, .loss = loss, .run_folder = folder / "run"})
+          .fit(loader, &loader);
+  std::int64_t best = 0;
+  double least = before.loss;
+  for (const EpochReport& report : result.epochs) {
+    EXPECT_FALSE(report.training.has_accuracy());
+    EXPECT_FALSE(report.validation->has_accuracy());
+    if (report.validation->loss < least) best = report.steps;
+    least = std::min(least, report.validation->loss);
+  }
+  EXPECT_TRUE(std::filesystem::exists(
+      folder / fmt::format("run/checkpoints/checkpoint-{:09}.safetensors", best)))
+      << best;
 }
 
 TEST(Trainer, OutputsWithoutClassesAreRefusedBeforeAnUpdate) {

@@ -227,6 +227,7 @@ void run_backward_weight(const KernelArgs& args, const ConvShape& s) {
 
 Refusal refuse(const KernelArgs& args) {
   if (args.in(0).dtype() != kFloat32) return "only float32";
+  if (const Refusal ended = onednn::refuse_at_end()) return ended;
   return refuse_epilogue(args);
 }
 

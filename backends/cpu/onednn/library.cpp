@@ -6,6 +6,7 @@
 #include "backends/cpu/kernels/kernel_names.h"
 #include "backends/cpu/scratch.h"
 #include "base/check.h"
+#include "base/per_thread.h"
 #include "base/signals.h"
 
 namespace facula::cpu::onednn {
@@ -17,10 +18,9 @@ void cap_instruction_set() {
   if (active_isa < 2) dnnl::set_max_cpu_isa(kCaps[active_isa]);
 }
 
-dnnl::stream& stream() {
-  thread_local dnnl::stream own(engine());
-  return own;
-}
+struct Stream {
+  dnnl::stream stream{engine()};
+};
 
 }  // namespace
 
@@ -31,6 +31,16 @@ const dnnl::engine& engine() {
     return new dnnl::engine(dnnl::engine::kind::cpu, 0);
   }();
   return *cpu;
+}
+
+Refusal refuse_at_end() {
+  static thread_local constinit bool ended = false;
+  struct End {
+    ~End() { ended = true; }
+  };
+  if (ended) return "the thread is at its end, and oneDNN perhaps gone";
+  static thread_local const End end;  // NOLINT(*-exit-time-destructors): what it is for
+  return nullptr;
 }
 
 dnnl::primitive_attr attributes() {
@@ -80,8 +90,9 @@ void Kernel::operator()(std::initializer_list<const void*> data) {
   for (const void* p : data) bind(p);
   if (scratch_bytes_ > 0) bind(scratch.data());
   const base::SignalsHeld held(moves_stack_);
-  const dnnl_status_t status = dnnl_primitive_execute(
-      primitive_.get(), stream().get(), static_cast<int>(arguments_.size()), arguments_.data());
+  const dnnl_status_t status =
+      dnnl_primitive_execute(primitive_.get(), base::per_thread<Stream>().stream.get(),
+                             static_cast<int>(arguments_.size()), arguments_.data());
   check<Error>(status == dnnl_success, "oneDNN: a kernel failed with status {}",
                static_cast<int>(status));
 }
@@ -96,9 +107,6 @@ std::size_t KeyHash::operator()(const Key& key) const {
   return hash;
 }
 
-KernelCache& KernelCache::of_this_thread() {
-  thread_local KernelCache cache;
-  return cache;
-}
+KernelCache& KernelCache::of_this_thread() { return base::per_thread<KernelCache>(); }
 
 }  // namespace facula::cpu::onednn

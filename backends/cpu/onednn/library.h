@@ -11,9 +11,15 @@
 
 #include <dnnl.hpp>
 
+#include "runtime/op_registry.h"
+
 namespace facula::cpu::onednn {
 
 const dnnl::engine& engine();
+
+/// A reason not to use oneDNN in a thread that has begun to end, as the main one has in exit(): its
+/// generated code may go with its static objects before those of a program that still compute.
+Refusal refuse_at_end();
 
 /// oneDNN parallelises with OpenMP, whose team size a thread inherits from its environment. While
 /// this lives, the calling thread creates and runs primitives alone.

@@ -122,7 +122,8 @@ class FACULA_API Epoch {
 ///
 /// Which samples a batch holds and what they look like depends on (seed, epoch, index) alone, never
 /// on threads. Images become tensors [n, C, H, W] in channels_last. The memory of batches comes
-/// from the caching allocator and is used again as soon as the batch is gone.
+/// from the caching allocator and is used again as soon as the batch is gone. In the child of a
+/// fork() loaders work, but epochs that were begun before throw Error unless num_workers is 0.
 class FACULA_API DataLoader {
  public:
   /// Throws ValueError for options out of range or in conflict and for an empty set.

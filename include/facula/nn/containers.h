@@ -5,36 +5,45 @@
 
 namespace facula::nn {
 
-/// Owns one module of any type. Copying copies the module, which shares its tensors.
-class FACULA_API AnyModule {
+/// Owns one module of any type, or none. Copying copies the module, which shares its tensors. As a
+/// member it is declared like every other, and what it owns is a child of that name:
+///
+///   nn::AnyModule backbone{*this, "backbone", models::create("resnet18")};
+class FACULA_API AnyModule : public Member {
  public:
+  explicit AnyModule(const Place& place = {}) : Member(Kind::any_module, place) {}
   template <std::derived_from<Module> M>
   AnyModule(M module)
-      : module_(new M(std::move(module))),
+      : Member(Kind::any_module, Place()),
+        module_(new M(std::move(module))),
         copy_([](const Module& other) -> Module* { return new M(static_cast<const M&>(other)); }) {}
+  template <std::derived_from<Module> Parent>
+  AnyModule(Parent& parent, const char* name, AnyModule module = AnyModule())
+      : AnyModule(Place(parent, name)) {
+    *this = std::move(module);
+  }
   AnyModule(const AnyModule& other);
   AnyModule(AnyModule&& other) noexcept
-      : module_(std::exchange(other.module_, nullptr)), copy_(other.copy_) {}
-  AnyModule& operator=(AnyModule other) noexcept {
-    std::swap(module_, other.module_);
-    std::swap(copy_, other.copy_);
-    return *this;
-  }
+      : Member(other), module_(std::exchange(other.module_, nullptr)), copy_(other.copy_) {}
+  AnyModule& operator=(AnyModule other);
   ~AnyModule() { delete module_; }
 
-  Module& operator*() const { return *module_; }
-  Module* operator->() const { return module_; }
-  Tensor operator()(const Tensor& input) const { return (*module_)(input); }
-  Tensor operator()(Tensor&& input) const { return (*module_)(std::move(input)); }
-  /// Null if the module is not an M.
+  explicit operator bool() const { return module_ != nullptr; }
+  /// Throws ValueError, as the following do, if there is no module.
+  Module& operator*() const;
+  Module* operator->() const { return &**this; }
+  Tensor operator()(const Tensor& input) const { return (**this)(input); }
+  Tensor operator()(Tensor&& input) const { return (**this)(std::move(input)); }
+  /// Null if there is no module, or none that is an M.
   template <std::derived_from<Module> M>
   M* get_if() const {
     return dynamic_cast<M*>(module_);
   }
 
  private:
-  Module* module_;
-  Module* (*copy_)(const Module& other);
+  friend class Module;
+  Module* module_ = nullptr;
+  Module* (*copy_)(const Module& other) = nullptr;
 };
 
 /// A list of modules named "0", "1", ... It has no forward of its own.
@@ -45,7 +54,7 @@ class FACULA_API ModuleList : public Module {
   ModuleList(Parent& parent, const char* name) : Module(Place(parent, name)) {}
 
   void push_back(AnyModule module);
-  /// Under a name of its own. Throws ValueError for a repeated or unusable name.
+  /// Under a name of its own. Throws ValueError for a repeated or unusable name, or no module.
   void push_back(std::string name, AnyModule module);
   std::size_t size() const { return items_.size(); }
   bool empty() const { return items_.empty(); }

@@ -12,8 +12,9 @@
 // The contract:
 // * Declaring a child, parameter or buffer as a member, with `*this` and a name, is all there is to
 //   registering it. Members are listed in the order of their declaration under PyTorch's dotted
-//   names. A list of modules is a Sequential or a ModuleList; an object elsewhere on the heap (in a
-//   std::vector, behind a pointer) throws ValueError when it is registered.
+//   names. A list of modules is a Sequential or a ModuleList, one of a type that is chosen at run
+//   time an AnyModule; an object elsewhere on the heap (in a std::vector, behind a pointer) throws
+//   ValueError when it is registered.
 // * A block of your own takes a Place, and is declared `Block block{32, 64, {*this, "block"}}`:
 //     Block(int in, int out, nn::Place place = {}) : Module(place), ... {}
 // * A module is a value. What is registered is the place in the parent; copying, moving and
@@ -68,12 +69,15 @@ class Place {
 /// What modules, parameters and buffers have in common: being a named member of a module.
 class FACULA_API Member {
  protected:
-  enum class Kind : std::uint8_t { module, parameter, buffer };
+  enum class Kind : std::uint8_t { module, any_module, parameter, buffer };
 
   Member(Kind kind, const Place& place);
   Member(const Member& source) noexcept;
   Member& operator=(const Member&) { return *this; }  // NOLINT(*-self-assignment): the place stays
   ~Member();
+
+  /// The name in the parent; empty without one.
+  std::string place_name() const;
 
  private:
   friend class Module;
@@ -223,6 +227,7 @@ class FACULA_API Module : public Member {
   Tensor call(const Tensor& input, const std::function<Tensor(const Tensor&)>& function) const;
 
  private:
+  friend class AnyModule;
   friend class Member;
   friend FACULA_API void unshare(Module& module);
 

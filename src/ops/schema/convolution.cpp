@@ -14,7 +14,7 @@ constexpr std::int64_t kLargestStep = std::numeric_limits<std::int32_t>::max();
 
 std::int64_t output_extent(const char* op, IntList input, std::int64_t size, std::int64_t kernel,
                            std::int64_t stride, std::int64_t padding, std::int64_t dilation) {
-  std::int64_t span, padded;
+  std::int64_t span = 0, padded = 0;
   check<ShapeError>(!__builtin_mul_overflow(dilation, kernel - 1, &span) &&
                         !__builtin_add_overflow(span, 1, &span) &&
                         !__builtin_add_overflow(size, 2 * padding, &padded),

@@ -1,0 +1,85 @@
+// Loaders in the child of a fork().
+#include <gtest/gtest.h>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+#include <optional>
+
+#include <facula/error.h>
+
+#include "tests/data/loader_epochs.h"
+
+#if !defined(__SANITIZE_THREAD__)  // which refuses threads in the child of a threaded process
+namespace facula::data {
+namespace {
+
+/// Whether `holds` does in a child; it is killed if that takes a minute.
+bool in_a_child(const std::function<bool()>& holds) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    bool held = false;
+    try {
+      held = holds();
+    } catch (...) {  // NOLINT(bugprone-empty-catch): false
+    }
+    ::_exit(held ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(LoaderFork, LoadersWorkInTheChild) {
+  for (const int workers : {0, 2, kAuto}) {
+    const DataLoader loader(noise(), augmented(workers));
+    const std::vector<double> expected = drain(loader.epoch(1));
+    EXPECT_TRUE(in_a_child([&] { return drain(loader.epoch(1)) == expected; })) << workers;
+    EXPECT_TRUE(in_a_child([&] {
+      return drain(DataLoader(noise(), augmented(3)).epoch(1)) == expected;
+    })) << workers;
+    EXPECT_EQ(drain(loader.epoch(1)), expected) << workers;
+  }
+}
+
+TEST(LoaderFork, EpochsWithThreadsStayWithTheParent) {
+  const std::vector<double> expected = epoch_of(noise(), augmented(0));
+  for (int i = 0; i < 20; ++i) {  // the fork meets the threads at one thing or another
+    std::optional<Epoch> epoch = DataLoader(noise(), augmented(2)).epoch(1);
+    Batch batch;
+    ASSERT_TRUE(epoch->next(batch));
+    EXPECT_TRUE(in_a_child([&] {
+      bool refused = false;
+      try {
+        epoch->next(batch);
+      } catch (const Error& error) {
+        refused = std::string(error.what()).find("before fork()") != std::string::npos;
+      }
+      epoch.reset();
+      return refused && epoch_of(noise(), augmented(2)) == expected;
+    }));
+    while (epoch->next(batch)) {
+    }
+  }
+}
+
+TEST(LoaderFork, EpochsWithoutThreadsGoOnInBoth) {
+  const DataLoader loader(noise(), augmented(0));
+  Epoch running = loader.epoch(1);
+  Batch first;
+  ASSERT_TRUE(running.next(first));
+  EXPECT_TRUE(in_a_child([&] {
+    std::size_t rest = 0;
+    for (Batch batch; running.next(batch);) ++rest;
+    return rest == 6;
+  }));
+  std::size_t rest = 0;
+  for (Batch batch; running.next(batch);) ++rest;
+  EXPECT_EQ(rest, 6u);
+}
+
+}  // namespace
+}  // namespace facula::data
+#endif
