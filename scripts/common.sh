@@ -33,6 +33,7 @@ build_preset() {
   shift
   (
     cd "$root"
+    export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1  # clones of the project share what they compiled
     cmake --preset "$preset" "$@" >&2
     cmake --build --preset "$preset" --parallel "${CMAKE_BUILD_PARALLEL_LEVEL:-$(nproc)}" >&2
   )

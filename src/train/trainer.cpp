@@ -31,6 +31,16 @@ double seconds_since(Clock::time_point start) {
 
 Loss or_cross_entropy(const Loss& loss) { return loss ? loss : Loss(nn::CrossEntropyLoss()); }
 
+Tensor loss_of(const char* owner, const Loss& loss, const Tensor& output, const data::Batch& batch) {
+  Tensor value = loss(output, batch[1]);
+  check<ShapeError>(value.defined() && value.numel() == 1,
+                    "{}: the loss has size {}, for an output of size {} and targets of size {}; "
+                    "reduce it to one number, as mean() does",
+                    owner, value.defined() ? value.sizes().str() : "none", output.sizes().str(),
+                    batch[1].sizes().str());
+  return value;
+}
+
 Score score_of(const EpochReport& report) {
   if (const auto& validation = report.validation) {
     if (!validation->has_accuracy()) return {"validation loss", -validation->loss};
@@ -83,7 +93,7 @@ std::optional<Metrics> evaluate_until(nn::Module& model, const data::DataLoader&
       complete = !(interrupt && interrupt->interrupted());
       if (!complete) break;
       const Tensor output = model(batch[0]);
-      const double value = loss(output, batch[1]).item<double>();
+      const auto value = loss_of("evaluate", loss, output, batch).item<double>();
       check<ValueError>(std::isfinite(value),
                         "evaluate: the loss of a batch is {}; look for NaN and infinity in the "
                         "model's weights and buffers and in the data",
@@ -259,7 +269,7 @@ void Trainer::Run::train_step(const data::Batch& batch) {
   optim::Optimizer& optimizer = parts.optimizer;
   optimizer.zero_grad();
   const Tensor output = parts.model(batch[0]);
-  const Tensor loss = options.loss(output, batch[1]);
+  const Tensor loss = loss_of("Trainer", options.loss, output, batch);
   const auto value = loss.item<double>();
   state.last_lr = optimizer.lr();
   ++state.steps;

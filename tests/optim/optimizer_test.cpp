@@ -353,7 +353,8 @@ TEST(Optimizer, LoadErrorsChangeNothing) {
   EXPECT_THROW(other.load_state_dict(one.state_dict()), ValueError);
   EXPECT_EQ(other.lr(), 0.2);
   EXPECT_THROW(two.load_state_dict(one.state_dict()), ValueError);
-  EXPECT_THROW(Adam({p}).load_state_dict(one.state_dict()), ValueError);
+  EXPECT_ERROR(ValueError, "saved by SGD", Adam({p}).load_state_dict(one.state_dict()));
+  EXPECT_ERROR(ValueError, "no \"type\"", one.load_state_dict(StateDict()));
   StateDict bad = one.state_dict();
   bad.set("param_groups.0.lr", -1.0);
   EXPECT_THROW(one.load_state_dict(bad), ValueError);

@@ -179,6 +179,22 @@ TEST(Trainer, OutputsWithoutClassesAreRefusedBeforeAnUpdate) {
   }
 }
 
+TEST(Trainer, LossesThatAreNotOneNumberAreRefusedBeforeAnUpdate) {
+  const Loss each = [](const Tensor& output, const Tensor& target) {
+    return cross_entropy(output, target, {}, "none");
+  };
+  const Loss none = [](const Tensor&, const Tensor&) { return Tensor(); };
+  Scaled model;
+  optim::SGD optimizer(model.parameters(), {.lr = 1});
+  const data::DataLoader loader(std::make_shared<Pairs>(Dims{2}, Dims{}), {.batch_size = 4});
+  EXPECT_ERROR(ShapeError, "evaluate: the loss has size [4]", evaluate(model, loader, each));
+  for (const Loss& loss : {each, none}) {
+    EXPECT_ERROR(ShapeError, "Trainer: the loss has size ",
+                 Trainer(model, optimizer, {.loss = loss}).fit(loader));
+  }
+  EXPECT_EQ(model.scale.item<double>(), 1);
+}
+
 TEST(Trainer, AnEpochMayHaveFewerBatches) {
   struct Gaps : Pairs {
     explicit Gaps(std::int64_t good) : Pairs({2}, {}), good(good) {}
