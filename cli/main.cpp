@@ -1,6 +1,8 @@
 // The program `facula`: the command line.
 #include <CLI/CLI.hpp>
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
@@ -419,6 +421,14 @@ std::string unknown_words(const CLI::App& app) {
   return text;
 }
 
+/// Files that are opened later must not take the places of standard streams that are closed, or
+/// what is printed would go into them. It still goes nowhere.
+void occupy_closed_streams() {
+  for (int stream = 0; stream <= 2; ++stream) {
+    if (::fcntl(stream, F_GETFD) == -1) static_cast<void>(::open("/dev/null", O_RDONLY));
+  }
+}
+
 /// Prints an error as one line, however many its message has.
 int report(const std::string& message, int status) {
   std::string line;
@@ -485,6 +495,7 @@ int run_program(int argc, char** argv) {
 }  // namespace facula::cli
 
 int main(int argc, char** argv) {
+  facula::cli::occupy_closed_streams();
   try {
     return facula::cli::run_program(argc, argv);
   } catch (const facula::cli::UsageError& error) {

@@ -24,7 +24,9 @@ void* map_aligned(std::size_t bytes, int protection) {
 
 void* map_pages(std::size_t bytes) noexcept {
   if (bytes < kHugeThreshold) {
-    void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    // What shorter uses of the block leave untouched would fault in the midst of later work.
+    void* pages = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     return pages == MAP_FAILED ? nullptr : pages;
   }
   void* pages = map_aligned(bytes, PROT_READ | PROT_WRITE);

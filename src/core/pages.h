@@ -7,10 +7,11 @@ namespace facula::detail {
 
 /// The unit of everything here but small mappings: 2 MiB.
 inline constexpr std::size_t kHugePage = std::size_t{2} << 20;
-/// From here on, mappings are aligned to huge pages and backed by them.
+/// From here on, mappings are aligned to huge pages and backed by them. Smaller ones come with all
+/// their pages.
 inline constexpr std::size_t kHugeThreshold = std::size_t{4} << 20;
 
-/// Zeroed memory, whose pages come with their first use; null if the system refuses.
+/// Zeroed memory; null if the system refuses.
 void* map_pages(std::size_t bytes) noexcept;
 void unmap_pages(void* begin, std::size_t bytes) noexcept;
 

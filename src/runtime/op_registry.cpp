@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 namespace facula {
 
@@ -71,8 +72,9 @@ void initialize() {
 }  // namespace
 
 void detail::initialize_once() {
-  static std::once_flag once;
-  std::call_once(once, initialize);
+  // Not call_once(): it needs thread-local storage of the C++ library's, as everything here directly
+  // addressed, and that is not to be had where the library was loaded after the program began.
+  [[maybe_unused]] static const bool done = (initialize(), true);
 }
 
 Op* find_op(std::string_view name) {
@@ -99,13 +101,12 @@ void register_peak(DeviceType device, double (*measure)()) {
 }
 
 double peak_gflops(DeviceType device) {
-  static std::once_flag measured[kDeviceTypeCount];
-  static double peaks[kDeviceTypeCount] = {};
+  static std::mutex measuring;
+  static std::optional<double> peaks[kDeviceTypeCount];
   const auto i = static_cast<std::size_t>(device);
-  std::call_once(measured[i], [&] {
-    if (peak_measures[i]) peaks[i] = peak_measures[i]();
-  });
-  return peaks[i];
+  const std::lock_guard lock(measuring);
+  if (!peaks[i]) peaks[i] = peak_measures[i] ? peak_measures[i]() : 0;
+  return *peaks[i];
 }
 
 const std::vector<Implementation>& implementations(OpId id, DeviceType device) {

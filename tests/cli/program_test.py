@@ -13,6 +13,7 @@ import signal
 import struct
 import subprocess
 import tempfile
+import time
 import unittest
 import zlib
 
@@ -409,6 +410,20 @@ class Training(ProgramTest):
             self.assertEqual(json.loads(done.stdout)['epochs'], 2)
             weights.append((self.folder / out / 'model.safetensors').read_bytes())
         self.assertEqual(*weights)
+
+    def test_no_file_takes_the_place_of_a_closed_stream(self):
+        arguments = map(str, self.train_arguments('--epochs', 100000, out='closed'))
+        with subprocess.Popen(['sh', '-c', 'exec "$@" <&- >&- 2>&-', 'sh', PROGRAM,
+                               *arguments]) as process:
+            try:
+                deadline = time.monotonic() + 60
+                while not (self.folder / 'closed' / 'metrics.jsonl').exists():
+                    self.assertLess(time.monotonic(), deadline)
+                    time.sleep(0.01)
+                streams = {os.readlink(f'/proc/{process.pid}/fd/{i}') for i in range(3)}
+            finally:
+                process.kill()
+        self.assertEqual(streams, {'/dev/null'})
 
     def test_the_last_batch(self):
         for more, steps in (([], 6), (['--drop-last'], 5)):  # of 96 samples

@@ -1,10 +1,12 @@
 #include "core/host_allocator.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <thread>
@@ -173,6 +175,16 @@ TEST_F(HostAllocator, SteadyStateHasNoPageFaults) {
   for (int i = 0; i < 20; ++i) step();
   // 13 MiB a step are 3300 pages; the few left over are the test program's own.
   EXPECT_LT(page_faults() - before, 60);
+}
+
+// Kernels fill temporary memory to different lengths.
+TEST_F(HostAllocator, BlocksBelowHugePagesComeWithTheirPages) {
+  constexpr size_t kBytes = 3 * kMiB;
+  void* block = host_allocate(kBytes);
+  std::vector<unsigned char> resident(kBytes / 4096);
+  ASSERT_EQ(mincore(block, kBytes, resident.data()), 0);
+  EXPECT_TRUE(std::ranges::all_of(resident, [](unsigned char page) { return page & 1; }));
+  host_free(block, kBytes);
 }
 
 struct Request {

@@ -3,8 +3,9 @@
 
 Checked: the consumer project configures, builds and runs; the cost of compiling and linking it; the
 size of what was installed, stripped, and of the thread-local storage, of which there is little for
-libraries that are loaded at run time; that it has the index of ops, that backtraces can name a
-program's functions; that the package names no path of the build and no flag of ours. The run-time dependencies are listed with their sizes.
+libraries that are loaded at run time, and that none of other libraries is used; that it has the
+index of ops, that backtraces can name a program's functions; that the package names no path of the
+build and no flag of ours. The run-time dependencies are listed with their sizes.
 
 usage: package_test.py BUILD_DIR CONSUMER_DIR WORK_DIR CXX
        package_test.py --self-test     prove that the limits can be exceeded
@@ -57,6 +58,11 @@ def size_problems(prefix):
     return [f'{total / 1e6:.2f} MB exceed {MAX_INSTALLED_MB}'] if total > MAX_INSTALLED_MB * 1e6 else []
 
 
+def listing_of(library, what):
+    return subprocess.run(['readelf', what, '--wide', library], check=True, capture_output=True,
+                          text=True).stdout
+
+
 def tls_problems(segments):
     """Of the listing of readelf --segments."""
     size = sum(int(line.split()[5], 16) for line in segments.splitlines()
@@ -64,6 +70,14 @@ def tls_problems(segments):
     print(f'thread-local storage: {size} bytes (at most {MAX_TLS_BYTES})')
     return [f'{size} bytes of thread-local storage exceed {MAX_TLS_BYTES}; use '
             'base::per_thread'] if size > MAX_TLS_BYTES else []
+
+
+def foreign_tls_problems(relocations):
+    """Of the listing of readelf --relocs: storage of other libraries is out of reach where these
+    were loaded after the program began."""
+    foreign = [name for line in relocations.splitlines()
+               for name in re.findall(r'_TPOFF64 .* (\S+)@', line)]
+    return [f'{name} of another library is addressed directly' for name in foreign]
 
 
 def package_problems(prefix, machine_folders):
@@ -97,6 +111,9 @@ def self_test():
     cases = [(cost_problems(0.5, 90), 0), (cost_problems(3.5, 90), 1), (cost_problems(0.5, 500), 1)]
     line = '  TLS   0xc2 0x00c2 0x00c2 0x000004 0x{:06x} R   0x10\n'
     cases += [(tls_problems(line.format(456)), 0), (tls_problems(line.format(9400)), 1)]
+    line = '00c35c20  0000007500000012 R_X86_64_TPOFF64  {} + 0\n'
+    cases += [(foreign_tls_problems(line.format('0000 own_list')), 0),
+              (foreign_tls_problems(line.format('0000 once_call@GLIBCXX_3.4.11')), 1)]
     with tempfile.TemporaryDirectory() as folder:
         prefix = pathlib.Path(folder)
         cases.append((size_problems(prefix), 0))
@@ -132,8 +149,8 @@ def main():
     problems += contents_problems(prefix, project / 'hello')
     problems += package_problems(prefix, [str(build), str(consumer.parents[2]), str(prefix)])
     library = next(prefix.rglob('libfacula.so'))
-    problems += tls_problems(subprocess.run(['readelf', '--segments', '--wide', library], check=True,
-                                            capture_output=True, text=True).stdout)
+    problems += tls_problems(listing_of(library, '--segments'))
+    problems += foreign_tls_problems(listing_of(library, '--relocs'))
     list_dependencies(library)
     for problem in problems:
         print(f'problem: {problem}')
