@@ -1,6 +1,9 @@
 #include "autograd/node.h"
 
+#include <pthread.h>
+
 #include <array>
+#include <mutex>
 #include <new>
 
 #include "autograd/checkpoint.h"
@@ -122,8 +125,17 @@ Node* accumulator_of(TensorImpl& leaf) {
   return leaf.node;
 }
 
+namespace {
+
+std::array<std::mutex, 16> mutexes;
+/// Not held across a fork(): others are locked under them. In the child they are new.
+[[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] {
+  for (std::mutex& mutex : mutexes) new (&mutex) std::mutex;
+});
+
+}  // namespace
+
 std::mutex& mutex_of(const Node& node) {
-  static std::array<std::mutex, 16> mutexes;
   return mutexes[reinterpret_cast<std::uintptr_t>(&node) / sizeof(Node) % mutexes.size()];
 }
 

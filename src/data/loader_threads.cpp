@@ -3,8 +3,11 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
 
+#include "base/check.h"
+#include "base/log.h"
 #include "base/thread_pool.h"
 
 namespace facula::data {
@@ -38,7 +41,19 @@ void LoaderThreads::serve(const std::shared_ptr<BackgroundJob>& job, int threads
   jobs_.push_back({job, threads, shared_budget});
   int wanted = budget() + lost_;
   for (const Entry& entry : jobs_) wanted += entry.shared_budget ? 0 : entry.threads;
-  for (; threads_ < wanted; ++threads_) std::thread([this] { run(); }).detach();
+  try {
+    for (; threads_ < wanted; ++threads_) std::thread([this] { run(); }).detach();
+  } catch (const std::system_error& refused) {
+    if (threads_ == 0) {
+      jobs_.pop_back();
+      fail<Error>(
+          "DataLoader: the system gives no thread ({}); raise its limit (ulimit -u, cgroups), or "
+          "set num_workers = 0",
+          refused.what());
+    }
+    log_warning("DataLoader: {} background threads instead of {} ({})", threads_, wanted,
+              refused.what());
+  }
   ++wakes_;
   woken_.notify_all();
 }

@@ -1,4 +1,6 @@
 // Registration: which objects are members of which module, through copies and moves.
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -16,6 +18,8 @@ namespace facula::nn {
 namespace {
 
 std::mutex mutex;
+[[maybe_unused]] const int at_fork =
+    pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, [] { mutex.unlock(); });
 /// Lets the constructor of a free-standing parameter skip the lock.
 std::atomic<int> unfinished_count = 0;
 

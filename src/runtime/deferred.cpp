@@ -1,5 +1,7 @@
 #include "runtime/deferred.h"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -38,6 +40,15 @@ struct Waiting {
 std::mutex mutex;
 Waiting* first = nullptr;
 std::atomic<int> count = 0;
+
+/// The child of a fork() finds the list whole; what threads of the parent were computing waits there
+/// for whoever wants it.
+[[maybe_unused]] const int at_fork = pthread_atfork(
+    [] { mutex.lock(); }, [] { mutex.unlock(); },
+    [] {
+      for (Waiting* waiting = first; waiting; waiting = waiting->after) waiting->running = false;
+      mutex.unlock();
+    });
 
 void link(Waiting* waiting) {
   waiting->after = first;

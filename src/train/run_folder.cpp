@@ -34,10 +34,17 @@ std::span<const std::uint8_t> bytes_of(const std::string& text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
 }
 
+/// The run keeps to its folder wherever the process goes.
+std::string absolute(const std::string& path) {
+  std::error_code nowhere;
+  const std::filesystem::path result = std::filesystem::absolute(path, nowhere);
+  return path.empty() || nowhere ? path : result.string();
+}
+
 }  // namespace
 
 RunFolder::RunFolder(const std::string& path)
-    : path_(path), metrics_path_(path + "/metrics.jsonl") {
+    : path_(absolute(path)), metrics_path_(path_ + "/metrics.jsonl") {
   if (path_.empty()) return;
   io::make_folders(path_);
   // The system releases the lock when the process ends, however it does.

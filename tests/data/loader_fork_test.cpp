@@ -1,36 +1,16 @@
 // Loaders in the child of a fork().
 #include <gtest/gtest.h>
 
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <functional>
 #include <optional>
 
 #include <facula/error.h>
 
 #include "tests/data/loader_epochs.h"
+#include "tests/process/in_a_child.h"
 
-#if !defined(__SANITIZE_THREAD__)  // which refuses threads in the child of a threaded process
+#if defined(FACULA_FORKS_WITH_THREADS)
 namespace facula::data {
 namespace {
-
-/// Whether `holds` does in a child; it is killed if that takes a minute.
-bool in_a_child(const std::function<bool()>& holds) {
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::alarm(60);
-    bool held = false;
-    try {
-      held = holds();
-    } catch (...) {  // NOLINT(bugprone-empty-catch): false
-    }
-    ::_exit(held ? 0 : 1);
-  }
-  int status = -1;
-  EXPECT_EQ(::waitpid(child, &status, 0), child);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
 
 TEST(LoaderFork, LoadersWorkInTheChild) {
   for (const int workers : {0, 2, kAuto}) {

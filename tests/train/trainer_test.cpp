@@ -179,6 +179,23 @@ TEST(Trainer, OutputsWithoutClassesAreRefusedBeforeAnUpdate) {
   }
 }
 
+TEST(Trainer, RunsKeepToTheirFolderWhereverTheProcessGoes) {
+  const TempFolder folder;
+  std::filesystem::create_directory(folder / "elsewhere");
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(folder / ".");
+  Classifier model;
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+  Trainer(model, optimizer,
+          {.epochs = 2,
+           .run_folder = "run",
+           .on_step = [&](const StepReport&) { std::filesystem::current_path(folder / "elsewhere"); }})
+      .fit(loader_of(rows(32)));
+  std::filesystem::current_path(before);
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "elsewhere"));
+  EXPECT_TRUE(std::filesystem::exists(folder / "run/model.safetensors"));
+}
+
 TEST(Trainer, LossesThatAreNotOneNumberAreRefusedBeforeAnUpdate) {
   const Loss each = [](const Tensor& output, const Tensor& target) {
     return cross_entropy(output, target, {}, "none");
