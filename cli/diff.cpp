@@ -75,7 +75,7 @@ Difference compare(const Tensor& first, const Tensor& second) {
 /// The tensors of a file in the order of their names.
 std::vector<std::pair<std::string, Tensor>> tensors_of(const std::string& path) {
   std::vector<std::pair<std::string, Tensor>> tensors;
-  const StateDict state = load_weights(path);  // flat() points into it
+  const StateDict state = load_weights(path);
   for (const auto& [name, value] : state.flat()) {
     const auto* tensor = value->get_if<Tensor>();
     if (tensor && tensor->defined()) tensors.emplace_back(name, *tensor);

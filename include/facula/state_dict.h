@@ -49,12 +49,14 @@ class FACULA_API StateDict {
   /// Takes integers too.
   double number(std::string_view name) const;
 
-  /// The direct entries, in order.
-  const std::vector<std::pair<std::string, StateValue>>& entries() const { return entries_; }
+  /// The direct entries, in order. Like those of flat(), they are part of this dictionary, which
+  /// must have a name: `for (... : model.state_dict().flat())` would read what is gone.
+  const std::vector<std::pair<std::string, StateValue>>& entries() const& { return entries_; }
+  void entries() const&& = delete;
   bool empty() const;
   /// All leaves with their dotted names, depth first in order. Empty trees leave no trace.
-  /// Leaves point into this dictionary, which must outlive them.
-  std::vector<Leaf> flat() const;
+  std::vector<Leaf> flat() const&;
+  void flat() const&& = delete;
 
  private:
   std::size_t position_of(std::string_view key) const;

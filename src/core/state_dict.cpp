@@ -162,7 +162,7 @@ double StateDict::number(std::string_view name) const {
   return get<double>(*this, name, "a number");
 }
 
-std::vector<StateDict::Leaf> StateDict::flat() const {
+std::vector<StateDict::Leaf> StateDict::flat() const& {
   std::vector<Leaf> leaves;
   collect(*this, "", leaves);
   return leaves;

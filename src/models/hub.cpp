@@ -78,7 +78,8 @@ nn::AnyModule load(const std::string& model, const LoadOptions& options) {
   try {
     const nn::LoadReport report =
         module->load_pth(path, {.key_prefix = options.key_prefix, .strict = options.strict});
-    check<ValueError>(report.missing.size() < module->state_dict().flat().size(),
+    const StateDict state = module->state_dict();
+    check<ValueError>(report.missing.size() < state.flat().size(),
                       "none of its names is one of the model's; check the key_prefix");
   } catch (const ValueError& error) {
     fail<ValueError>("hub: {} holds no weights of {}: {}", options.weights, model, error.what());

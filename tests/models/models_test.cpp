@@ -55,7 +55,8 @@ TEST(Models, SmallOnesTrainEveryParameter) {
 
 std::vector<std::string> names_of(const nn::Module& model) {
   std::vector<std::string> names;
-  for (const auto& [name, value] : model.state_dict().flat()) names.push_back(name);
+  const StateDict state = model.state_dict();
+  for (const auto& [name, value] : state.flat()) names.push_back(name);
   return names;
 }
 

@@ -76,7 +76,8 @@ TEST(Module, ListsContentsUnderPyTorchNames) {
 
 TEST(Module, StateHasParametersThenPersistentBuffersOfEachModule) {
   Model model;
-  EXPECT_EQ(names_of(model.first.state_dict().flat()), "scale seen fc.weight fc.bias ");
+  const StateDict state = model.first.state_dict();
+  EXPECT_EQ(names_of(state.flat()), "scale seen fc.weight fc.bias ");
 }
 
 TEST(Module, CopiesShareTensorsAndAreCompleteModules) {

@@ -231,6 +231,7 @@ CALLS = {
     'cross_entropy': cross_entropy,
     'cross_entropy_loss': cross_entropy_loss,
     'cross_entropy_loss_backward': cross_entropy_loss_backward,
+    'reshape_view': torch.reshape,
     'floor_divide': lambda x, other: torch.floor_divide(x.detach(), other.detach()),
     'gelu': lambda x, approximate='none': F.gelu(x, approximate=approximate),
     'hardsigmoid_backward': lambda grad, x: grad * ((x > -3) & (x < 3)) / 6,

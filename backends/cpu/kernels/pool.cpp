@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "backends/cpu/kernels/simd.h"
+
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
@@ -37,8 +39,15 @@ struct PositionType<double> {
   using type = std::int64_t;
 };
 
+// No vector is wider than those of the instruction set: GCC compares their elements one by one.
+template <class T>
+constexpr int kMostLanes = Vec<T>::kWidth;
+template <class T>
+constexpr int kFewestLanes = 16 / sizeof(T);
+
 template <class T, int kLanes>
 struct Lanes {
+  static_assert(kLanes <= kMostLanes<T>);
   using Position = typename PositionType<T>::type;
   typedef T Values __attribute__((vector_size(kLanes * sizeof(T))));
   typedef Position Positions __attribute__((vector_size(kLanes * sizeof(T))));
@@ -111,35 +120,33 @@ template <int kStride, class T, class Values>
 /// Calls body<kLanes, kStride>(i) for windows i, i + 1, ... of a line, kLanes at a time; the last
 /// ones overlap those before.
 template <int kLanes, int kStride, class Body>
-[[gnu::always_inline]] inline void for_groups(const PoolLine& line, Body body) {
+[[gnu::always_inline]] inline void for_groups_of(const PoolLine& line, Body body) {
   for (std::int64_t i = 0; i < line.count; i += kLanes) {
     if (i + kLanes > line.count) i = line.count - kLanes;
     body.template operator()<kLanes, kStride>(i);
   }
 }
 
-template <int kLanes, class Body>
+/// As many as fit; false if the line is too short for groups.
+template <class T, int kLanes = kMostLanes<T>, class Body>
 [[gnu::always_inline]] inline bool for_groups(const PoolLine& line, Body body) {
-  if (line.count < kLanes) return false;
+  if (line.count < kLanes) {
+    if constexpr (kLanes > kFewestLanes<T>) return for_groups<T, kLanes / 2>(line, body);
+    return false;
+  }
   switch (line.stride) {
-    case 1: for_groups<kLanes, 1>(line, body); break;
-    case 2: for_groups<kLanes, 2>(line, body); break;
-    default: for_groups<kLanes, 0>(line, body);
+    case 1: for_groups_of<kLanes, 1>(line, body); break;
+    case 2: for_groups_of<kLanes, 2>(line, body); break;
+    default: for_groups_of<kLanes, 0>(line, body);
   }
   return true;
-}
-
-/// False if the line is too short for groups.
-template <class Body>
-[[gnu::always_inline]] inline bool for_groups(const PoolLine& line, Body body) {
-  return for_groups<16>(line, body) || for_groups<8>(line, body) || for_groups<4>(line, body);
 }
 
 /// Windows of one channel.
 template <class T>
 bool max_line_of_plane(const T* plane, std::int64_t width, const PoolLine& line, T* out,
                        std::int32_t* index) {
-  return for_groups(line, [&]<int kLanes, int kStride>(std::int64_t i) FACULA_INLINED {
+  return for_groups<T>(line, [&]<int kLanes, int kStride>(std::int64_t i) FACULA_INLINED {
     Lanes<T, kLanes> lanes(window_of(line, i), width,
                            [&](std::int64_t position, auto& x) FACULA_INLINED {
                              load_strided<kStride>(plane + position, line.stride, x);
@@ -194,11 +201,11 @@ template <class T>
   }
 }
 
-/// Windows of many channels, kLanes at a time.
+/// Windows of many channels, as many at a time as fit.
 template <class T, int kSize>
 void max_line_of_many(const T* image, std::int64_t width, std::int64_t channels,
                       const PoolLine& line, T* out, std::int32_t* index) {
-  constexpr int kLanes = 16;
+  constexpr int kLanes = kMostLanes<T>;
   PoolWindow window{line.first_row,    kSize ? kSize : line.rows,    line.row_step,
                     line.first_column, kSize ? kSize : line.columns, line.column_step};
   for (std::int64_t i = 0; i < line.count; ++i, out += channels, index += channels) {
@@ -219,8 +226,13 @@ template <class T>
 void max_line(const T* image, std::int64_t width, std::int64_t channels, const PoolLine& line,
               T* out, std::int32_t* index) {
   if (channels == 1 && max_line_of_plane(image, width, line, out, index)) return;
-  if (channels <= 8) return max_line_in_lanes<T, 8>(image, width, channels, line, out, index);
-  if (channels <= 16) return max_line_in_lanes<T, 16>(image, width, channels, line, out, index);
+  constexpr int kMost = kMostLanes<T>, kHalf = kMost > kFewestLanes<T> ? kMost / 2 : kMost;
+  if (channels <= kHalf) {
+    return max_line_in_lanes<T, kHalf>(image, width, channels, line, out, index);
+  }
+  if (channels <= kMost) {
+    return max_line_in_lanes<T, kMost>(image, width, channels, line, out, index);
+  }
   const bool three = line.rows == 3 && line.columns == 3;
   three ? max_line_of_many<T, 3>(image, width, channels, line, out, index)
         : max_line_of_many<T, 0>(image, width, channels, line, out, index);
@@ -281,7 +293,7 @@ void average_few(const T* image, std::int64_t width, std::int64_t channels,
 /// The same of windows of one channel.
 template <class T>
 bool average_few(const T* plane, std::int64_t width, const PoolLine& line, T scale, T* out) {
-  return for_groups(line, [&]<int kLanes, int kStride>(std::int64_t i) FACULA_INLINED {
+  return for_groups<T>(line, [&]<int kLanes, int kStride>(std::int64_t i) FACULA_INLINED {
     typename Lanes<T, kLanes>::Values sums{};
     for_positions(window_of(line, i), width, [&](std::int64_t position) FACULA_INLINED {
       typename Lanes<T, kLanes>::Values x;

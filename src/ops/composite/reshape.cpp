@@ -10,8 +10,8 @@ Tensor reshape(const Tensor& self, IntList size) {
   check_defined("reshape", self);
   const Dims sizes = resolve_sizes(size, self.numel(), "reshape");
   if (sizes == Dims(self.sizes())) return self;
-  if (view_strides(*self.impl(), sizes)) return view(self, sizes);
-  return view(self.contiguous(), sizes);
+  if (view_strides(*self.impl(), sizes)) return reshape_view(self, sizes);
+  return reshape_view(self.contiguous(), sizes);
 }
 
 namespace ops {

@@ -16,7 +16,7 @@ Tensor squeeze(const Tensor& self, IntList dim) {
     const bool named = std::find(dims.begin(), dims.end(), d) != dims.end();
     if (!named || self.sizes()[d] != 1) sizes.push_back(self.sizes()[d]);
   }
-  return sizes.size() == self.dim() ? self : view(self, sizes);
+  return sizes.size() == self.dim() ? self : reshape_view(self, sizes);
 }
 
 namespace ops {

@@ -11,7 +11,7 @@ Tensor unsqueeze(const Tensor& self, std::int64_t dim) {
   const int place = wrap_dim(dim, self.dim() + 1, "unsqueeze");
   Dims sizes(self.sizes());
   sizes.insert(place, 1);
-  return view(self, sizes);
+  return reshape_view(self, sizes);
 }
 
 namespace ops {

@@ -1,4 +1,4 @@
-#include "ops/attrs/view.h"
+#include "ops/attrs/reshape_view.h"
 
 #include "core/tensor_impl.h"
 #include "ops/schema/reshape.h"
@@ -6,18 +6,18 @@
 
 namespace facula::ops {
 
-OpDef define_view() {
+OpDef define_reshape_view() {
   return view_op({
-      .signature = "view(Tensor self, int[] size) -> Tensor",
+      .signature = "reshape_view(Tensor self, int[] size) -> Tensor",
       .doc = "View of the same elements in another shape; one size may be -1. Where the strides do "
-             "not permit it, use reshape.",
+             "not permit it, use reshape, or view, whatever the memory format.",
       .infer =
           [](Infer& c) {
             const Tensor& self = c.in(0);
-            const Dims sizes = resolve_sizes(c.attrs<view_attrs>().size, self.numel(), "view");
+            const Dims sizes = resolve_sizes(c.attrs<reshape_view_attrs>().size, self.numel(), "reshape_view");
             const std::optional<Dims> strides = view_strides(*self.impl(), sizes);
             check<ShapeError>(strides.has_value(),
-                              "view: size {} is no view of a tensor of size {} and strides {}; use "
+                              "reshape_view: size {} is no view of a tensor of size {} and strides {}; use "
                               "reshape",
                               sizes, self.sizes(), self.strides());
             c.view(sizes, *strides, self.storage_offset());
