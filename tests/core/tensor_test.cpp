@@ -123,6 +123,15 @@ TEST(Views, ShareElementsAndVersion) {
   EXPECT_EQ(p.version(), before + 2);
 }
 
+TEST(Views, TakeTheLayoutThatLayersChoose) {
+  const Tensor x = randn({2, 3, 8, 8}), images = x.to(kChannelsLast);
+  const Tensor flat = images.requires_grad_().view({2, -1});
+  EXPECT_TRUE(flat.equal(x.view({2, -1})));
+  (flat * arange(192).view({1, 192})).sum().backward();
+  EXPECT_TRUE(images.grad().equal(arange(192).view({1, 3, 8, 8}).expand({2, 3, 8, 8}).to(kFloat32)));
+  EXPECT_ERROR(ShapeError, "view: size [3, 128] is no view", x.permute({0, 2, 1, 3}).view({3, 128}));
+}
+
 TEST(Views, KeepTheStorageAlive) {
   Tensor v;
   {
