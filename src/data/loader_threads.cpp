@@ -52,7 +52,7 @@ void LoaderThreads::serve(const std::shared_ptr<BackgroundJob>& job, int threads
           refused.what());
     }
     log_warning("DataLoader: {} background threads instead of {} ({})", threads_, wanted,
-              refused.what());
+                refused.what());
   }
   ++wakes_;
   woken_.notify_all();

@@ -194,10 +194,11 @@ StateDict Optimizer::state_dict() const {
 
 void Optimizer::load_state_dict(const StateDict& state) {
   const NoGradGuard no_grad;
-  check<ValueError>(state.contains("type"),
-                    "{}: the state has no \"type\", so Optimizer::state_dict() did not make it; with "
-                    "that of another framework, set the options anew and begin without state",
-                    name_);
+  check<ValueError>(
+      state.contains("type"),
+      "{}: the state has no \"type\", so Optimizer::state_dict() did not make it; with "
+      "that of another framework, set the options anew and begin without state",
+      name_);
   check<ValueError>(state.text("type") == name_,
                     "{}: the state was saved by {}; load it into an optimizer of that kind", name_,
                     state.text("type"));

@@ -41,14 +41,15 @@ std::mutex mutex;
 Waiting* first = nullptr;
 std::atomic<int> count = 0;
 
-/// The child of a fork() finds the list whole; what threads of the parent were computing waits there
-/// for whoever wants it.
-[[maybe_unused]] const int at_fork = pthread_atfork(
-    [] { mutex.lock(); }, [] { mutex.unlock(); },
-    [] {
-      for (Waiting* waiting = first; waiting; waiting = waiting->after) waiting->running = false;
-      mutex.unlock();
-    });
+/// The child of a fork() finds the list whole; what threads of the parent were computing waits
+/// there for whoever wants it.
+[[maybe_unused]] const int at_fork =
+    pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); },
+                   [] {
+                     for (Waiting* waiting = first; waiting; waiting = waiting->after)
+                       waiting->running = false;
+                     mutex.unlock();
+                   });
 
 void link(Waiting* waiting) {
   waiting->after = first;

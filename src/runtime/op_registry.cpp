@@ -72,8 +72,9 @@ void initialize() {
 }  // namespace
 
 void detail::initialize_once() {
-  // Not call_once(): it needs thread-local storage of the C++ library's, as everything here directly
-  // addressed, and that is not to be had where the library was loaded after the program began.
+  // Not call_once(): it needs thread-local storage of the C++ library's, as everything here
+  // directly addressed, and that is not to be had where the library was loaded after the program
+  // began.
   [[maybe_unused]] static const bool done = (initialize(), true);
 }
 

@@ -31,7 +31,8 @@ double seconds_since(Clock::time_point start) {
 
 Loss or_cross_entropy(const Loss& loss) { return loss ? loss : Loss(nn::CrossEntropyLoss()); }
 
-Tensor loss_of(const char* owner, const Loss& loss, const Tensor& output, const data::Batch& batch) {
+Tensor loss_of(const char* owner, const Loss& loss, const Tensor& output,
+               const data::Batch& batch) {
   Tensor value = loss(output, batch[1]);
   check<ShapeError>(value.defined() && value.numel() == 1,
                     "{}: the loss has size {}, for an output of size {} and targets of size {}; "

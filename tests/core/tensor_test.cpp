@@ -128,8 +128,10 @@ TEST(Views, TakeTheLayoutThatLayersChoose) {
   const Tensor flat = images.requires_grad_().view({2, -1});
   EXPECT_TRUE(flat.equal(x.view({2, -1})));
   (flat * arange(192).view({1, 192})).sum().backward();
-  EXPECT_TRUE(images.grad().equal(arange(192).view({1, 3, 8, 8}).expand({2, 3, 8, 8}).to(kFloat32)));
-  EXPECT_ERROR(ShapeError, "view: size [3, 128] is no view", x.permute({0, 2, 1, 3}).view({3, 128}));
+  EXPECT_TRUE(
+      images.grad().equal(arange(192).view({1, 3, 8, 8}).expand({2, 3, 8, 8}).to(kFloat32)));
+  EXPECT_ERROR(ShapeError, "view: size [3, 128] is no view",
+               x.permute({0, 2, 1, 3}).view({3, 128}));
 }
 
 TEST(Views, KeepTheStorageAlive) {

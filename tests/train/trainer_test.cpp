@@ -186,10 +186,11 @@ TEST(Trainer, RunsKeepToTheirFolderWhereverTheProcessGoes) {
   std::filesystem::current_path(folder / ".");
   Classifier model;
   optim::SGD optimizer(model.parameters(), {.lr = 0.1});
-  Trainer(model, optimizer,
-          {.epochs = 2,
-           .run_folder = "run",
-           .on_step = [&](const StepReport&) { std::filesystem::current_path(folder / "elsewhere"); }})
+  Trainer(
+      model, optimizer,
+      {.epochs = 2,
+       .run_folder = "run",
+       .on_step = [&](const StepReport&) { std::filesystem::current_path(folder / "elsewhere"); }})
       .fit(loader_of(rows(32)));
   std::filesystem::current_path(before);
   EXPECT_TRUE(std::filesystem::is_empty(folder / "elsewhere"));

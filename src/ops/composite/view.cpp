@@ -22,9 +22,10 @@ namespace ops {
 CompositeDef define_view() {
   return {
       .signature = "view(Tensor self, int[] size) -> Tensor",
-      .doc = "View of the same elements in another shape; one size may be -1. Where the strides do "
-             "not permit it, use reshape. Of tensors in channels_last, which layers and loaders "
-             "choose, it is a copy where contiguous strides would permit a view.",
+      .doc =
+          "View of the same elements in another shape; one size may be -1. Where the strides do "
+          "not permit it, use reshape. Of tensors in channels_last, which layers and loaders "
+          "choose, it is a copy where contiguous strides would permit a view.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 6}), Dims{3, -1}});

@@ -14,12 +14,14 @@ OpDef define_reshape_view() {
       .infer =
           [](Infer& c) {
             const Tensor& self = c.in(0);
-            const Dims sizes = resolve_sizes(c.attrs<reshape_view_attrs>().size, self.numel(), "reshape_view");
+            const Dims sizes =
+                resolve_sizes(c.attrs<reshape_view_attrs>().size, self.numel(), "reshape_view");
             const std::optional<Dims> strides = view_strides(*self.impl(), sizes);
-            check<ShapeError>(strides.has_value(),
-                              "reshape_view: size {} is no view of a tensor of size {} and strides {}; use "
-                              "reshape",
-                              sizes, self.sizes(), self.strides());
+            check<ShapeError>(
+                strides.has_value(),
+                "reshape_view: size {} is no view of a tensor of size {} and strides {}; use "
+                "reshape",
+                sizes, self.sizes(), self.strides());
             c.view(sizes, *strides, self.storage_offset());
           },
       .gradient = [](GradientContext& g) { g.set(0, reshape(g.grad(), g.input(0).sizes())); },
