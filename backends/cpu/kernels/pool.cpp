@@ -39,7 +39,7 @@ struct PositionType<double> {
   using type = std::int64_t;
 };
 
-// No vector is wider than those of the instruction set: GCC compares their elements one by one.
+// Of vectors wider than those of the instruction set, GCC would compare the elements one by one.
 template <class T>
 constexpr int kMostLanes = Vec<T>::kWidth;
 template <class T>
