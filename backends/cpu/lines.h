@@ -10,6 +10,19 @@
 
 namespace facula::cpu {
 
+/// Calls `f` with a value of the element type, one that is computed with.
+template <class F>
+void with_type(DType dtype, F f) {
+  switch (dtype) {
+    case kFloat32: return f(float{});
+    case kFloat64: return f(double{});
+    case kInt32: return f(std::int32_t{});
+    case kInt64: return f(std::int64_t{});
+    case kUInt8: return f(std::uint8_t{});
+    default: return f(bool{});
+  }
+}
+
 /// All lines of `a` along `dim`, and those of `b`, which has the same sizes in the other dimensions
 /// and may lack `dim`. Where the elements of a line are not neighbours, lines that are come
 /// together in groups of at most kMaxLines.
@@ -39,27 +52,27 @@ class Lines {
     std::int64_t a = 1, b = 1;  // strides in elements
   };
 
-  /// Calls body(offset in a, offset in b, n) for groups of n lines; on all threads.
-  void for_each(FunctionRef<void(std::int64_t, std::int64_t, std::int64_t)> body) const {
+  /// Calls body(offset in a, offset in b, n) for groups of n lines, at most `most`; on all threads.
+  void for_each(FunctionRef<void(std::int64_t, std::int64_t, std::int64_t)> body,
+                std::int64_t most = kMaxLines) const {
     constexpr std::int64_t kSliceElements = 16384;
-    const std::int64_t blocks = (columns.size + kMaxLines - 1) / kMaxLines;
+    const std::int64_t blocks = (columns.size + most - 1) / most;
     std::int64_t groups = blocks;
     for (const Axis& axis : outer_) groups *= axis.size;
-    const std::int64_t work =
-        std::max<std::int64_t>(1, along.size) * std::min(columns.size, kMaxLines);
+    const std::int64_t work = std::max<std::int64_t>(1, along.size) * std::min(columns.size, most);
     const std::int64_t together =
         std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, work));
     base::parallel_for((groups + together - 1) / together, [&](std::int64_t slice) {
       const std::int64_t end = std::min((slice + 1) * together, groups);
       for (std::int64_t i = slice * together; i < end; ++i) {
-        const std::int64_t column = i % blocks * kMaxLines;
+        const std::int64_t column = i % blocks * most;
         std::int64_t rest = i / blocks, a = column * columns.a, b = column * columns.b;
         for (std::size_t d = outer_.size(); d-- > 0;) {
           a += rest % outer_[d].size * outer_[d].a;
           b += rest % outer_[d].size * outer_[d].b;
           rest /= outer_[d].size;
         }
-        body(a, b, std::min(kMaxLines, columns.size - column));
+        body(a, b, std::min(most, columns.size - column));
       }
     });
   }

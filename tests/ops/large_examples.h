@@ -115,6 +115,10 @@ inline std::vector<Sample> large_samples_of(const ops::DynamicOp& op) {
     s.add({s.normal({301, 257}), 1});
     s.add({s.normal({301, 257}), 0});
   }
+  for (int dim : {0, 1}) {
+    if (name == "argsort") s.add({s.normal({301, 257}), dim});
+    if (name == "argtopk") s.add({s.normal({301, 257}), 5, dim});
+  }
   const auto is = [&](std::string_view part) { return name.find(part) != name.npos; };
   if (is("batch_norm") || is("channel_affine")) add_per_channel_calls(s, name);
   if (is("_pool2d")) add_pooling_calls(s, name);

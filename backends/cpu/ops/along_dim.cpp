@@ -1,6 +1,5 @@
-// Ops along one dimension: cumsum, argmax, argmin, argsort.
+// Ops along one dimension: cumsum, argmax, argmin.
 #include <algorithm>
-#include <numeric>
 #include <type_traits>
 
 #include "backends/cpu/copy.h"
@@ -9,24 +8,10 @@
 #include "backends/cpu/registration.h"
 #include "ops/attrs/argmax.h"
 #include "ops/attrs/argmin.h"
-#include "ops/attrs/argsort.h"
 #include "ops/attrs/cumsum.h"
 
 namespace facula::cpu {
 namespace {
-
-/// Calls `f` with a value of the element type.
-template <class F>
-void with_type(DType dtype, F f) {
-  switch (dtype) {
-    case kFloat32: return f(float{});
-    case kFloat64: return f(double{});
-    case kInt32: return f(std::int32_t{});
-    case kInt64: return f(std::int64_t{});
-    case kUInt8: return f(std::uint8_t{});
-    default: return f(bool{});
-  }
-}
 
 // --- cumsum --------------------------------------------------------------------------------------
 
@@ -156,45 +141,12 @@ void argmin(const KernelArgs& args) {
   extremes<false>(args.in(0), a.dim, a.keepdim, args.out());
 }
 
-// --- argsort -------------------------------------------------------------------------------------
-
-/// Whether a stands before b in ascending order, NaN last.
-template <class T>
-bool less(T a, T b) {
-  return a < b || (a == a && b != b);
-}
-
-void argsort(const KernelArgs& args) {
-  const TensorImpl& self = *args.in(0).impl();
-  const TensorImpl& out = *args.out().impl();
-  const auto& a = args.attrs<ops::argsort_attrs>();
-  const Lines lines(self, out, wrap_dim(a.dim, self.dim, "argsort"), true);
-  with_type(self.dtype, [&](auto element) {
-    using T = decltype(element);
-    lines.for_each([&](std::int64_t from, std::int64_t to, std::int64_t n) {
-      const Tensor scratch = new_tensor({lines.along.size}, kInt64, kCPU);
-      auto* order = scratch.impl()->typed<std::int64_t>();
-      for (std::int64_t k = 0; k < n; ++k) {
-        const T* x = self.typed<T>() + from + k * lines.columns.a;
-        auto value = [&](std::int64_t i) { return x[i * lines.along.a]; };
-        std::iota(order, order + lines.along.size, std::int64_t{0});
-        std::stable_sort(order, order + lines.along.size, [&](std::int64_t i, std::int64_t j) {
-          return a.descending ? less(value(j), value(i)) : less(value(i), value(j));
-        });
-        auto* y = out.typed<std::int64_t>() + to + k * lines.columns.b;
-        for (std::int64_t i = 0; i < lines.along.size; ++i) y[i * lines.along.b] = order[i];
-      }
-    });
-  });
-}
-
 }  // namespace
 
 void register_along_dim() {
   add(OpId::cumsum, {"lines", nullptr, cumsum});
   add(OpId::argmax, {"lines", nullptr, argmax});
   add(OpId::argmin, {"lines", nullptr, argmin});
-  add(OpId::argsort, {"lines", nullptr, argsort});
 }
 
 }  // namespace facula::cpu

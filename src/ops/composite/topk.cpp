@@ -14,7 +14,7 @@ std::tuple<Tensor, Tensor> topk(const Tensor& self, std::int64_t k, std::int64_t
                     "topk: k is {}, dimension {} of size {} has fewer entries", k, dim,
                     self.sizes());
   if (self.dim() == 0) return sort(self);
-  const Tensor order = narrow(argsort(self, dim, largest), dim, 0, k);
+  const Tensor order = argtopk(self, k, dim, largest);
   return {gather(self, dim, order), order};
 }
 
