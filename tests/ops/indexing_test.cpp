@@ -1,5 +1,6 @@
 #include <facula/ops.h>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
 #include <facula/tensor.h>
@@ -98,6 +99,38 @@ TEST(Indexing, GradientsReachTheIndexedPart) {
   (x.index({Slice(), Slice(0, 2)}) * 2).sum().backward();
   x[1][2].backward();
   EXPECT_EQ(values(x.grad()), (Values{2, 2, 0, 2, 2, 1}));
+}
+
+TEST(Indexing, SelectionsOfImagesKeepTheLayoutForwardAndBackward) {
+  const Tensor planes = randn({2, 9, 5, 4}), pixels = planes.to(kChannelsLast);
+  const Tensor index = tensor({3, 0, 0, 2, 3, 1}, {6}, kInt64), seed = randn({2, 9, 5, 6});
+  const Tensor result = pixels.index_select(3, index);
+  EXPECT_TRUE(result.is_contiguous(kChannelsLast));
+  EXPECT_TRUE(equal(result, planes.index_select(3, index)));
+  const Tensor sums = zeros({}).expand(planes.sizes()).index_add(3, index, seed.to(kChannelsLast));
+  EXPECT_TRUE(sums.is_contiguous(kChannelsLast));
+  EXPECT_TRUE(equal(sums, zeros_like(planes).index_add(3, index, seed)));
+}
+
+TEST(Indexing, LongLinesAreCutIntoSlices) {
+  const Tensor line = arange(50000), backwards = line.flip({0}).to(kInt64);
+  EXPECT_TRUE(equal(line.index_select(0, backwards), line.flip({0})));
+  EXPECT_TRUE(equal(line.gather(0, backwards), line.flip({0})));
+  EXPECT_TRUE(equal(zeros({50000}, line.dtype()).index_add(0, backwards, line), line.flip({0})));
+}
+
+TEST(Indexing, EveryIndexIsChecked) {
+  const Tensor x = ones({2, 3, 4});
+  for (std::int64_t place : {std::int64_t{-1}, std::int64_t{4}}) {
+    const Tensor list = tensor({0, static_cast<int>(place), 0}, {3}, kInt64);
+    const std::string message = fmt::format("index {} is out of range", place);
+    EXPECT_ERROR(IndexError, message, x.index_select(2, list));
+    EXPECT_ERROR(IndexError, message, x.index_add(2, list, ones({2, 3, 3})));
+    const Tensor grid = list.reshape({1, 1, 3});
+    EXPECT_ERROR(IndexError, message, x.gather(2, grid));
+    EXPECT_ERROR(IndexError, message, x.scatter(2, grid, ones({1, 1, 3})));
+    EXPECT_ERROR(IndexError, message, x.gather(0, grid));
+  }
 }
 
 template <class F>

@@ -144,9 +144,13 @@ inline std::vector<Sample> large_samples_of(const ops::DynamicOp& op) {
   }
   if (name == "to_copy") s.add({strided(s.normal({301, 257}))});
   if (name == "gather") s.add({s.normal({301, 257}), 1, s.integers({301, 257}, 0, 257)});
-  if (name == "index_select") s.add({s.normal({301, 257}), 0, s.integers({700}, 0, 301)});
+  if (name == "index_select") {
+    s.add({s.normal({301, 257}), 0, s.integers({700}, 0, 301)});
+    s.add({s.normal({301, 257}), 1, s.integers({300}, 0, 257)});
+  }
   if (name == "index_add") {
     s.add({s.normal({31, 257}), 0, s.integers({700}, 0, 31), s.normal({700, 257})});
+    s.add({s.normal({301, 25}), 1, s.integers({300}, 0, 25), s.normal({301, 300})});
   }
   if (name == "scatter_add") {
     s.add({s.normal({31, 257}), 0, s.integers({700, 257}, 0, 31), s.normal({700, 257})});

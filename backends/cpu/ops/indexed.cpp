@@ -21,8 +21,9 @@ enum class Action { gather, scatter, scatter_add };
 
 /// All ops are one loop over the positions of `values`, in which self[..., index, ...] and the
 /// value at the position meet. The loop has three levels: outer positions, entries along `dim`, and
-/// columns of the last dimension (a single one where that is `dim` itself). Positions that differ
-/// in `dim` only may write to one place, so they belong to one slice and keep their order.
+/// columns of the dimension whose elements are neighbours or else of the last one (a single column
+/// where that is `dim` itself). Positions that differ in `dim` only may write to one place, so they
+/// belong to one slice and keep their order.
 class Indexed {
  public:
   Indexed(const Tensor& self, const Tensor& values, const Tensor& index, IntList index_strides,
@@ -33,12 +34,12 @@ class Indexed {
     const TensorImpl& table = *self.impl();
     const TensorImpl& grid = *values.impl();
     limit_ = table.dim > 0 ? table.sizes[dim] : 1;
-    const int last = grid.dim - 1;
+    const int columns = column_dim(table, grid, dim);
     for (int d = 0; d < grid.dim; ++d) {
       const Axis axis{grid.sizes[d], table.strides[d], grid.strides[d], index_strides[d]};
       if (d == dim) {
         along_ = axis;
-      } else if (d == last) {
+      } else if (d == columns) {
         columns_ = axis;
       } else {
         outer_.push_back(axis);
@@ -80,10 +81,33 @@ class Indexed {
     std::int64_t self = 0, values = 0, index = 0;  // strides in elements
   };
 
+  /// Few neighbours are not worth a loop of their own.
+  static int column_dim(const TensorImpl& table, const TensorImpl& grid, int dim) {
+    for (int d = grid.dim; d-- > 0;) {
+      const bool neighbours = table.strides[d] == 1 && grid.strides[d] == 1;
+      if (d != dim && neighbours && grid.sizes[d] >= 8) return d;
+    }
+    return grid.dim - 1;
+  }
+
   std::int64_t checked(std::int64_t index, const char* op) const {
     check<IndexError>(index >= 0 && index < limit_,
                       "{}: index {} is out of range for a dimension of size {}", op, index, limit_);
     return index;
+  }
+
+  /// One index after the other: for n positions a `step` apart, those of each operand from where
+  /// its pointer stands.
+  template <Action action, class E>
+  void run_line(E* self, E* values, const std::int64_t* index, std::int64_t n, Axis step, E alpha,
+                const char* op) const {
+    const std::int64_t limit = limit_, along = along_.self;  // no store can change these
+    for (std::int64_t k = 0; k < n; ++k) {
+      const std::int64_t place = index[k * step.index];
+      if (place < 0 || place >= limit) [[unlikely]]
+        checked(place, op);
+      move<action, E>(self[place * along + k * step.self], values[k * step.values], alpha);
+    }
   }
 
   template <Action action, class E>
@@ -106,6 +130,12 @@ class Indexed {
       values += position * outer_[k].values;
       index += position * outer_[k].index;
     }
+    if (columns_.size == 1) {
+      const Axis step{0, 0, along_.values, along_.index};
+      run_line<action, E>(self, values + first * step.values, index + first * step.index,
+                          end - first, step, alpha, op);
+      return;
+    }
     const bool dense = columns_.index == 0 && columns_.self == 1 && columns_.values == 1;
     for (std::int64_t j = first; j < end; ++j) {
       const std::int64_t* own = index + j * along_.index;
@@ -113,11 +143,8 @@ class Indexed {
       if (dense) {
         E* row = self + checked(*own, op) * along_.self;
         for (std::int64_t k = 0; k < n; ++k) move<action, E>(row[k], target[k], alpha);
-        continue;
-      }
-      for (std::int64_t k = 0; k < n; ++k) {
-        E* place = self + checked(own[k * columns_.index], op) * along_.self + k * columns_.self;
-        move<action, E>(*place, target[k * columns_.values], alpha);
+      } else {
+        run_line<action, E>(self, target, own, n, columns_, alpha, op);
       }
     }
   }

@@ -20,7 +20,7 @@ OpDef define_gather() {
       .gradient =
           [](GradientContext& g) {
             const std::int64_t dim = g.attrs<gather_attrs>().dim;
-            g.set(0, scatter_add(zeros_like(g.input(0)).to(g.grad().dtype()), dim, g.input(1),
+            g.set(0, scatter_add(zeros_to_add_to(g.input(0), g.grad().dtype()), dim, g.input(1),
                                  g.grad()));
           },
       .saves = {shape_of(0), input(1)},

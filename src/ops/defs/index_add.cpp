@@ -29,7 +29,8 @@ OpDef define_index_add() {
                 kNumericTypes.contains(self.dtype()) && source.dtype() == self.dtype(),
                 "index_add: self is {} and source {}; both must be of one numeric dtype",
                 name_of(self.dtype()), name_of(source.dtype()));
-            c.out(self.dtype(), self.sizes());
+            const bool as_self = self.suggest_memory_format() == kChannelsLast;
+            c.out(self.dtype(), self.sizes(), (as_self ? self : source).suggest_memory_format());
           },
       .gradient =
           [](GradientContext& g) {
@@ -51,6 +52,7 @@ OpDef define_index_add() {
             s.add({s.normal({5, 3}), 0, s.integers({4}, 0, 5), s.normal({4, 3})});
             s.add({s.normal({2, 3, 4}), 1, s.integers({6}, 0, 3), s.normal({2, 6, 4}), 0.5});
             s.add({s.normal({2, 4}), -1, s.integers({3}, 0, 4), s.normal({2, 3})});
+            s.add({s.normal({2, 9, 3, 4}), 3, s.integers({5}, 0, 4), s.normal({2, 9, 3, 5})});
           },
       .errors =
           [](ErrorSamples& e) {

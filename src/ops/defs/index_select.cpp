@@ -27,7 +27,7 @@ OpDef define_index_select() {
       .gradient =
           [](GradientContext& g) {
             const std::int64_t dim = g.attrs<index_select_attrs>().dim;
-            g.set(0, index_add(zeros_like(g.input(0)).to(g.grad().dtype()), dim, g.input(1),
+            g.set(0, index_add(zeros_to_add_to(g.input(0), g.grad().dtype()), dim, g.input(1),
                                g.grad()));
           },
       .saves = {shape_of(0), input(1)},
@@ -41,6 +41,7 @@ OpDef define_index_select() {
             s.add({s.normal({5, 3}), 0, s.integers({4}, 0, 5)});
             s.add({s.normal({2, 4, 3}), -2, s.integers({6}, 0, 4)});
             s.add({s.normal({2, 4}), 1, s.integers({3}, 0, 4)});
+            s.add({s.normal({2, 9, 3, 4}), 3, s.integers({5}, 0, 4)});
           },
       .errors =
           [](ErrorSamples& e) {

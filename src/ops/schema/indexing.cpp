@@ -1,5 +1,7 @@
 #include "ops/schema/indexing.h"
 
+#include <facula/ops.h>
+
 #include "core/tensor_impl.h"
 
 namespace facula {
@@ -29,6 +31,10 @@ int check_index_grid(const Tensor& self, std::int64_t dim, const Tensor& index, 
                       index.sizes(), self.sizes(), d);
   }
   return wrapped;
+}
+
+Tensor zeros_to_add_to(const Tensor& like, DType dtype) {
+  return expand(zeros({}, {dtype, like.device()}), like.sizes());
 }
 
 }  // namespace facula

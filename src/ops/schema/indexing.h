@@ -12,5 +12,8 @@ void check_index_list(const Tensor& index, const char* op);
 /// Shape rule of gather and scatter: index has as many dimensions as self and reaches beyond it
 /// only in dimension `dim`. Returns the wrapped dimension.
 int check_index_grid(const Tensor& self, std::int64_t dim, const Tensor& index, const char* op);
+/// What gradients are added to by scatter_add and index_add, which write all of it anyway: a single
+/// zero, repeated.
+Tensor zeros_to_add_to(const Tensor& like, DType dtype);
 
 }  // namespace facula
