@@ -13,7 +13,13 @@ void check_labels(const Tensor& target, std::int64_t classes, std::int64_t ignor
   if (target.device().is_null()) return;
   const Tensor labels = target.cpu().contiguous();
   const auto* label = labels.data_ptr<std::int64_t>();
+  bool all = true;  // first without branches, which would take as long as the loss
   for (std::int64_t i = 0; i < labels.numel(); ++i) {
+    const bool is_class =
+        static_cast<std::uint64_t>(label[i]) < static_cast<std::uint64_t>(classes);
+    all &= is_class | (label[i] == ignore_index);
+  }
+  for (std::int64_t i = 0; !all && i < labels.numel(); ++i) {
     if (label[i] != ignore_index) check_label(label[i], i, classes, "nll_loss");
   }
 }
@@ -25,17 +31,19 @@ Tensor nll_loss(const Tensor& self, const Tensor& target, const Tensor& weight,
   check_class_scores(self, target, weight, reduction, "nll_loss");
   check_class_indices(self, target, "nll_loss");
   check_not_empty(self, target, reduction, "nll_loss");
-  return loss_of_rows(self, target, reduction, [&](const Tensor& rows, const Tensor& indices) {
-    check_labels(indices, rows.size(1), ignore_index);
-    const Tensor counted = indices != ignore_index;
-    const Tensor labels = where(counted, indices, 0);
-    const Tensor picked = reshape(gather(rows, 1, reshape(labels, {-1, 1})), -1);
-    const Tensor weights =
-        weight.defined() ? index_select(weight, 0, labels) : ones_like(picked.detach());
-    Tensor losses = where(counted, neg(picked * weights), 0);
-    if (reduction == "none") return losses;
-    return reduction == "sum" ? sum(losses) : sum(losses) / sum(where(counted, weights, 0));
-  });
+  const int dim = self.dim() == 1 ? 0 : 1;
+  check_labels(target, self.size(dim), ignore_index);
+  const Tensor counted = target != ignore_index;
+  const Tensor labels = where(counted, target, 0);
+  // Scores are picked where they lie: making rows of classes would move all of them.
+  const Tensor picked = squeeze(gather(self, dim, unsqueeze(labels, dim)), dim);
+  const Tensor weights = weight.defined()
+                             ? reshape(index_select(weight, 0, flatten(labels)), labels.sizes())
+                             : Tensor();
+  const Tensor losses = where(counted, neg(weights.defined() ? picked * weights : picked), 0);
+  if (reduction == "none") return losses;
+  if (reduction == "sum") return sum(losses);
+  return sum(losses) / sum(weights.defined() ? where(counted, weights, 0) : counted);
 }
 
 namespace ops {
