@@ -1,8 +1,10 @@
-// Convolutions and their gradients. bias: 0 or 1; g: groups, as many as channels in depthwise ones.
+// Convolutions and their gradients. bias: 0 or 1; g: groups, as many as channels in depthwise ones;
+// double: 1 for float64.
 // conv2d_fused: affine, relu, and add, a tensor added between the two, or cap, the most that relu
 // lets pass (0: no limit), which bring along what they need.
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 #include <optional>
 
 #include "benchmarks/kernels/problem.h"
@@ -28,16 +30,18 @@ std::vector<Size> sizes() {
           {"g", 1}};
 }
 
-std::vector<Size> sizes_of_forward() {
+std::vector<Size> sizes_and(std::initializer_list<Size> options) {
   std::vector<Size> all = sizes();
-  all.push_back({"bias", 0, 1});
+  all.insert(all.end(), options);
   return all;
 }
 
-std::vector<Size> sizes_of_fused() {
-  std::vector<Size> all = sizes_of_forward();
-  all.insert(all.end(), {{"affine", 0, 1}, {"add", 0, 1}, {"relu", 0, 1}, {"cap", 0}});
-  return all;
+/// The same operands, in float64 if the problem says so.
+Operands in_dtype(const Problem& p, Operands operands) {
+  for (Operand& operand : operands.tensors) {
+    if (p["double"] && operand.tensor.defined()) operand.tensor = operand.tensor.to(kFloat64);
+  }
+  return operands;
 }
 
 ConvShape shape_of(const Problem& p) {
@@ -117,9 +121,9 @@ struct Windows {
 Operands forward(const Problem& p) {
   const ConvShape s = shape_of(p);
   const Windows w(s);
-  return {{images(p, s.input_sizes()), empty(s.weight_sizes()),
-           p["bias"] ? per_channel(s.oc) : Tensor()},
-          attributes(ops::conv2d_attrs{w.stride, w.padding, w.dilation, s.groups})};
+  return in_dtype(p, {{images(p, s.input_sizes()), empty(s.weight_sizes()),
+                       p["bias"] ? per_channel(s.oc) : Tensor()},
+                      attributes(ops::conv2d_attrs{w.stride, w.padding, w.dilation, s.groups})});
 }
 
 Operands fused(const Problem& p) {
@@ -139,17 +143,17 @@ Operands fused(const Problem& p) {
 Operands backward_input(const Problem& p) {
   const ConvShape s = shape_of(p);
   const Windows w(s);
-  return {{images(p, s.output_sizes()), empty(s.weight_sizes())},
-          attributes(ops::conv2d_backward_input_attrs{s.input_sizes(), w.stride, w.padding,
-                                                      w.dilation, s.groups})};
+  return in_dtype(p, {{images(p, s.output_sizes()), empty(s.weight_sizes())},
+                      attributes(ops::conv2d_backward_input_attrs{
+                          s.input_sizes(), w.stride, w.padding, w.dilation, s.groups})});
 }
 
 Operands backward_weight(const Problem& p) {
   const ConvShape s = shape_of(p);
   const Windows w(s);
-  return {{images(p, s.output_sizes()), images(p, s.input_sizes())},
-          attributes(ops::conv2d_backward_weight_attrs{
-              {s.kh, s.kw}, w.stride, w.padding, w.dilation, s.groups})};
+  return in_dtype(p, {{images(p, s.output_sizes()), images(p, s.input_sizes())},
+                      attributes(ops::conv2d_backward_weight_attrs{
+                          {s.kh, s.kw}, w.stride, w.padding, w.dilation, s.groups})});
 }
 
 double flops(const Problem& p) {
@@ -160,10 +164,13 @@ double flops(const Problem& p) {
 }  // namespace
 
 std::vector<Kind> convolutions() {
-  return {{"conv2d", sizes_of_forward(), true, draw, forward, flops},
-          {"conv2d_fused", sizes_of_fused(), true, draw_fused, fused, flops},
-          {"conv2d_backward_input", sizes(), true, draw, backward_input, flops},
-          {"conv2d_backward_weight", sizes(), true, draw, backward_weight, flops}};
+  const Size bias = {"bias", 0, 1}, wide = {"double", 0, 1};
+  return {{"conv2d", sizes_and({bias, wide}), true, draw, forward, flops},
+          {"conv2d_fused",
+           sizes_and({bias, {"affine", 0, 1}, {"add", 0, 1}, {"relu", 0, 1}, {"cap", 0}}), true,
+           draw_fused, fused, flops},
+          {"conv2d_backward_input", sizes_and({wide}), true, draw, backward_input, flops},
+          {"conv2d_backward_weight", sizes_and({wide}), true, draw, backward_weight, flops}};
 }
 
 }  // namespace facula::kernels

@@ -103,7 +103,7 @@ TEST(Conv2d, ModelLayersAgreeWithTheReference) {
   Source source(2);
   for (const Problem& p : problems(kLarger)) {
     for (MemoryFormat format : {kContiguous, kChannelsLast}) {
-      check_problem(source, p, kFloat32, format);
+      for (DType dtype : {kFloat32, kFloat64}) check_problem(source, p, dtype, format);
     }
   }
 }
@@ -111,12 +111,30 @@ TEST(Conv2d, ModelLayersAgreeWithTheReference) {
 TEST(Conv2d, SameBitsOnAllThreads) {
   Source source(3);
   for (const Problem& p : kLarger) {
-    for (MemoryFormat format : {kContiguous, kChannelsLast}) {
-      const Tensor x = source.values(p.input, kFloat32, format);
-      const Tensor grad = source.values(p.output(), kFloat32, format);
-      const Tensor weight = source.values(p.weight);
-      const Tensor bias = source.values({p.weight[0]});
-      expect_same_bits_on_all_threads([&] { return all_three(p, x, weight, bias, grad); }, p.str());
+    for (DType dtype : {kFloat32, kFloat64}) {
+      for (MemoryFormat format : {kContiguous, kChannelsLast}) {
+        const Tensor x = source.values(p.input, dtype, format);
+        const Tensor grad = source.values(p.output(), dtype, format);
+        const Tensor weight = source.values(p.weight, dtype);
+        const Tensor bias = source.values({p.weight[0]}, dtype);
+        expect_same_bits_on_all_threads([&] { return all_three(p, x, weight, bias, grad); },
+                                        p.str());
+      }
+    }
+  }
+}
+
+TEST(Conv2d, NoFloat64ProblemIsLeftToTheReference) {
+  const Tensor x = zeros({2, 4, 9, 9}, kFloat64), depthwise = zeros({4, 1, 3, 3}, kFloat64);
+  const Tensor* inputs[] = {&x, &depthwise};
+  const ops::conv2d_attrs attrs{
+      .stride = {2, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 4};
+  Tensor out = conv2d(x, depthwise, Tensor(), {2, 1}, {1, 1}, {1, 1}, 4);
+  const KernelArgs args{{op(OpId::conv2d), inputs, 2, &attrs}, &out, 1};
+  for (const Implementation& entry : implementations(OpId::conv2d, DeviceType::cpu)) {
+    if (!entry.refuse || !entry.refuse(args)) {
+      EXPECT_STREQ(entry.name, "columns");
+      return;
     }
   }
 }
