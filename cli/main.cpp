@@ -417,7 +417,9 @@ std::string unknown_words(const CLI::App& app) {
   if (!is_option && !commands.empty()) text = "unknown command '" + word + "'";
   const std::string guess = nearest(word, known);
   if (!guess.empty()) text += "; did you mean " + guess + "?";
-  if (!is_option && !commands.empty()) text += " The commands are " + joined(commands);
+  if (!is_option && !commands.empty()) {
+    text += (guess.empty() ? "; the commands are " : " The commands are ") + joined(commands);
+  }
   return text;
 }
 

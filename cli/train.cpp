@@ -385,6 +385,22 @@ data::ImageSetInfo info_for(const data::ImageDatasetPtr& set, const EvalOptions&
   return info;
 }
 
+std::string first_of(const std::vector<std::string>& names) {
+  if (names.empty()) return "none";
+  return names.size() == 1 ? names[0] : fmt::format("{} and {} more", names[0], names.size() - 1);
+}
+
+/// Unlike the library's, the error knows what the user can do about it.
+void load_all_weights(const nn::Module& model, const EvalOptions& options) {
+  const nn::LoadReport report =
+      model.load_pth(options.weights, {.key_prefix = options.key_prefix, .strict = false});
+  if (report.missing.empty() && report.unexpected.empty()) return;
+  throw ValueError(fmt::format(
+      "eval: {} does not fit {}; give the --model that was trained, and --key-prefix if the "
+      "file's names begin with more (missing: {}; unexpected: {})",
+      options.weights, options.model, first_of(report.missing), first_of(report.unexpected)));
+}
+
 }  // namespace
 
 int run_eval(const EvalOptions& options) {
@@ -392,7 +408,7 @@ int run_eval(const EvalOptions& options) {
   const data::ImageDatasetPtr set =
       load_for(models::info(options.model), options.data, data::Part::test);
   nn::AnyModule model = models::create(options.model, set->info().classes);
-  model->load_pth(options.weights, {.key_prefix = options.key_prefix});
+  load_all_weights(*model, options);
   const train::Metrics test = train::evaluate(
       *model, evaluation_loader(set, info_for(set, options), options.batch, options.workers));
   if (options.json) {

@@ -21,12 +21,6 @@ if(NOT FACULA_CUDA STREQUAL "OFF" AND FACULA_TESTS AND NOT FACULA_SANITIZE
 endif()
 
 if(FACULA_CUDA_FOUND)
-  set(facula_functor_headers "")
-  foreach(op IN LISTS FACULA_ELEMENTWISE_OPS FACULA_REDUCTION_OPS)
-    string(APPEND facula_functor_headers "#include \"ops/defs/${op}.h\"\n")
-  endforeach()
-  file(CONFIGURE OUTPUT ${FACULA_GENERATED_DIR}/cuda/functor_headers.inc
-    CONTENT "${facula_functor_headers}")
   add_library(cuda_functors OBJECT ${facula_cuda_functors})
   target_link_libraries(cuda_functors PRIVATE facula_internal_headers)
   set_target_properties(cuda_functors PROPERTIES CUDA_STANDARD 20 CUDA_EXTENSIONS OFF)

@@ -70,6 +70,13 @@ endforeach()
 file(CONFIGURE OUTPUT ${facula_kernel_dir}/kernel_list.inc
   CONTENT "${facula_list_head}${facula_kernel_list}${facula_list_tail}")
 
+set(facula_functor_headers "")
+foreach(op IN LISTS FACULA_ELEMENTWISE_OPS FACULA_REDUCTION_OPS)
+  string(APPEND facula_functor_headers "#include \"ops/defs/${op}.h\"\n")
+endforeach()
+file(CONFIGURE OUTPUT ${facula_kernel_dir}/functor_headers.inc
+  CONTENT "${facula_functor_headers}")
+
 # Size again. Winograd's transforms and depthwise convolutions are the largest kernels of all;
 # conversions wait for memory, and -O3 doubles them.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT FACULA_SANITIZE)

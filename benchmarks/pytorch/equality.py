@@ -11,7 +11,8 @@ no ReLU input of the reference is that near to zero: the check is about arithmet
 of zero.
 
 50 steps: the weights deviate from PyTorch's (contiguous) at most 3 times as far as PyTorch's own two
-layouts from each other, with both sides' deviations from float64 printed beside. Whether `Net` meets
+layouts from each other, with both sides' deviations from float64 printed beside; where its layouts
+agree in every bit, PyTorch's deviation from float64 takes the place of theirs. Whether `Net` meets
 a ReLU at zero within 50 steps is luck and makes the difference between 5e-7 and 1e-2; so its batch is
 small, which makes that rare, and medians over several starts are compared. A ResNet always meets
 some.
@@ -241,10 +242,16 @@ def check_steps(name, tool, args, checks):
     print(f"{name}, {args.steps} steps, batch {size}, lr {args.lr:g}, {STARTS[name]} start(s)")
     for label, values in columns.items():
         print(f"       {label}: {medians[label]:.3g} ({min(values):.3g}..{max(values):.3g})")
+    yardstick, note = medians["contiguous - channels_last"], ""
+    if yardstick == 0:
+        # Without AVX-512, oneDNN's kernels for both layouts add in the same order.
+        yardstick = medians["contiguous - float64"]
+        note = " (PyTorch's layouts agree in every bit; its distance from float64 instead)"
     checks.at_most(
         "deviation of the weights",
         medians["facula - contiguous"],
-        DEVIATION_FACTOR * medians["contiguous - channels_last"],
+        DEVIATION_FACTOR * yardstick,
+        note,
     )
 
 

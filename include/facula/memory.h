@@ -30,6 +30,8 @@ FACULA_API int64_t memory_reserved();
 FACULA_API int64_t max_memory_allocated();
 /// Lets both peaks start again from the present values.
 FACULA_API void reset_peak_memory_stats();
+/// Copies that view() has made since the start, of tensors that are channels_last.
+FACULA_API int64_t view_copies();
 /// Returns every cached block of more than 4096 bytes to the system.
 FACULA_API void empty_cache();
 

@@ -30,7 +30,6 @@ void fill_slots(Node& node, const Call& call, std::span<const Tensor> outputs,
         }
         break;
       case Save::Kind::output: save_output(node, slot, outputs[entry.index]); break;
-      case Save::Kind::recomputed_output: break;
     }
   }
   for (int i = 0; i < node.shapes; ++i) {
@@ -179,20 +178,6 @@ bool GradientContext::has_input(std::size_t i) const {
 
 Tensor GradientContext::output(std::size_t i) const {
   const int slot = node_.op->output_slot[i];
-  const Save& entry = node_.op->def.saves.begin()[slot];
-  if (entry.kind == Save::Kind::recomputed_output) {
-    SmallVector<Tensor, 4> inputs;
-    SmallVector<const Tensor*, 4> pointers;
-    for (std::size_t k = 0; k < input_count(); ++k) {
-      inputs.push_back(node_.op->input_slot[k] >= 0 ? input(k) : Tensor());
-    }
-    for (const Tensor& tensor : inputs) pointers.push_back(&tensor);
-    Outputs outputs;
-    runtime::dispatch(
-        Call{*node_.op, pointers.data(), static_cast<std::uint32_t>(inputs.size()), attributes()},
-        outputs);
-    return std::move(outputs[i]);
-  }
   Tensor result = unpack(node_, node_.slots()[slot], "output", i);
   if (higher_order()) {
     // For higher derivatives the output must be connected to the node that made it.

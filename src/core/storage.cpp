@@ -53,9 +53,8 @@ Storage* allocate_storage(std::size_t bytes, Device device) {
   if (device.is_null()) return new_header(device, bytes);
   const DeviceAllocator& allocator = device_allocators[static_cast<int>(device.type)];
   check<DeviceError>(allocator.allocate != nullptr,
-                     "allocating {} bytes on {}: this build or machine has no such device; use "
-                     "Device(\"cpu\")",
-                     bytes, device);
+                     "{} is not available: this build or machine has no such device; use kCPU",
+                     device);
   void* data = allocator.allocate(bytes, device.index);
   Storage* storage = new_header(device, bytes);
   storage->data = data;

@@ -184,7 +184,8 @@ Argument default_argument(const Parameter& parameter) {
 
 bool is_list(const Parameter& parameter) { return parameter.type.starts_with("int["); }
 
-/// Puts positional, named and default values into signature order.
+}  // namespace
+
 DynamicArguments bind(const DynamicOp& op, const std::vector<Argument>& positional,
                       const NamedArguments& named) {
   const std::vector<Parameter> parameters = parameters_of(op.signature);
@@ -224,8 +225,6 @@ DynamicArguments bind(const DynamicOp& op, const std::vector<Argument>& position
   }
   return {op.name, std::move(names), std::move(values)};
 }
-
-}  // namespace
 
 const DynamicOp* find_dynamic_op(std::string_view name) {
   const DynamicOp* end = kDynamicOps + kDynamicOpCount;

@@ -63,6 +63,11 @@ struct DynamicOp {
   CompositeDef (*define_composite)();  ///< of a composite
 };
 
+/// Puts positional, named and default values into signature order. Throws ValueError where they do
+/// not fit the signature.
+DynamicArguments bind(const DynamicOp& op, const std::vector<Argument>& positional,
+                      const NamedArguments& named);
+
 /// Sorted by name.
 extern const DynamicOp kDynamicOps[];
 extern const std::size_t kDynamicOpCount;

@@ -6,6 +6,7 @@
 #include "core/number_range.h"
 #include "core/tensor_impl.h"
 #include "runtime/dispatch.h"
+#include "runtime/in_call.h"
 #include "runtime/mode.h"
 
 namespace facula {
@@ -17,6 +18,11 @@ Tensor finish(Tensor tensor, const TensorOptions& options) {
   return tensor;
 }
 
+TensorOptions with_dtype(TensorOptions options) {
+  if (!options.dtype) options.dtype = get_default_dtype();
+  return options;
+}
+
 DType dtype_for(Scalar value, const TensorOptions& options) {
   if (options.dtype) return *options.dtype;
   return value.is_floating() ? get_default_dtype() : value.dtype();
@@ -26,9 +32,11 @@ Tensor filled(IntList sizes, Scalar value, const TensorOptions& options, const c
   runtime::ModeGuard no_grad(runtime::kNoGrad);
   const DType dtype = dtype_for(value, options);
   check_fits(value, dtype, op);
-  Tensor tensor = new_tensor(sizes, dtype, options.device);
-  if (!options.device.is_null()) tensor.fill_(value);
-  return finish(std::move(tensor), options);
+  return runtime::in_call(op, sizes, [&] {
+    Tensor tensor = new_tensor(sizes, dtype, options.device);
+    if (!options.device.is_null()) tensor.fill_(value);
+    return finish(std::move(tensor), options);
+  });
 }
 
 /// Makes values on the CPU, then moves them where the options say.
@@ -41,7 +49,9 @@ Tensor place(const Tensor& on_cpu, const TensorOptions& options) {
 
 Tensor empty(IntList sizes, const TensorOptions& options, MemoryFormat format) {
   const DType dtype = options.dtype.value_or(get_default_dtype());
-  return finish(new_tensor(sizes, dtype, options.device, format), options);
+  return runtime::in_call("empty", sizes, [&] {
+    return finish(new_tensor(sizes, dtype, options.device, format), options);
+  });
 }
 
 Tensor empty_like(const Tensor& like, MemoryFormat format) {
@@ -63,13 +73,11 @@ Tensor full_like(const Tensor& like, Scalar value) {
 }
 
 Tensor zeros(IntList sizes, const TensorOptions& options) {
-  return full(sizes, 0,
-              {options.dtype.value_or(get_default_dtype()), options.device, options.requires_grad});
+  return filled(sizes, 0, with_dtype(options), "zeros");
 }
 
 Tensor ones(IntList sizes, const TensorOptions& options) {
-  return full(sizes, 1,
-              {options.dtype.value_or(get_default_dtype()), options.device, options.requires_grad});
+  return filled(sizes, 1, with_dtype(options), "ones");
 }
 
 Tensor zeros_like(const Tensor& like) { return full_like(like, 0); }

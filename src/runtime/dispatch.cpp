@@ -7,6 +7,7 @@
 #include "base/rethrow.h"
 #include "core/tensor_impl.h"
 #include "ops/dynamic.h"
+#include "ops/schema/checks.h"
 #include "runtime/deferred.h"
 #include "runtime/fusion.h"
 #include "runtime/mode.h"
@@ -26,22 +27,8 @@ void begin_thread() {
   tl_mode = (tl_mode & ~kFirstCall) | (verbose ? std::uint32_t{kVerbose} : 0);
 }
 
-/// The device all inputs share. 0-d CPU tensors go along with any device.
-Device common_device(const Call& call) {
-  const Tensor* decisive = nullptr;
-  for (std::uint32_t i = 0; i < call.count; ++i) {
-    const Tensor& tensor = call.in(i);
-    if (!tensor.defined()) continue;
-    if (decisive == nullptr || (decisive->dim() == 0 && decisive->device().is_cpu())) {
-      decisive = &tensor;
-      continue;
-    }
-    const bool floating_scalar = tensor.dim() == 0 && tensor.device().is_cpu();
-    check<DeviceError>(tensor.device() == decisive->device() || floating_scalar,
-                       "{}: inputs are on {} and {}; move them to one device with to()",
-                       call.op.name, decisive->device(), tensor.device());
-  }
-  return decisive ? decisive->device() : kCPU;
+Device device_of(const Call& call) {
+  return common_device(call.op.name, {call.inputs, call.count});
 }
 
 const Implementation& choose(const std::vector<Implementation>& list, const KernelArgs& args,
@@ -130,7 +117,7 @@ void run_on(Device device, const Call& call, std::span<Tensor> outputs) {
 void run_plain(const Call& call, Outputs& outputs) {
   if (run_fused(call, false, outputs)) return;
   const OpDef& def = call.op.def;
-  const Device device = common_device(call);
+  const Device device = device_of(call);
   SmallVector<OutputSpec, 4> specs;
   Infer infer(call, specs);
   (*def.infer)(infer);
@@ -224,7 +211,7 @@ void dispatch(const Call& call, Outputs& outputs) {
 }
 
 void run_into(const Call& call, std::span<Tensor> outputs) {
-  run_on(common_device(call), call, outputs);
+  run_on(device_of(call), call, outputs);
 }
 
 void dispatch(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs,

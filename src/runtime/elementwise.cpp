@@ -141,7 +141,6 @@ bool saves_input(const Op& op, std::size_t index, std::uint32_t needed = ~0u) {
   for (const Save& save : op.def.saves) {
     if (!(save.when & needed)) continue;
     if (save.kind == Save::Kind::input && save.index == index) return true;
-    if (save.kind == Save::Kind::recomputed_output) return true;
   }
   return false;
 }

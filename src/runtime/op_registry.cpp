@@ -35,8 +35,7 @@ void plan_saves(Op& op) {
   std::fill(std::begin(op.output_slot), std::end(op.output_slot), std::int8_t{-1});
   std::int8_t slot = 0;
   for (const Save& save : op.def.saves) {
-    const bool of_output =
-        save.kind == Save::Kind::output || save.kind == Save::Kind::recomputed_output;
+    const bool of_output = save.kind == Save::Kind::output;
     (of_output ? op.output_slot : op.input_slot)[save.index] = slot++;
   }
 }

@@ -6,13 +6,14 @@
 #include "core/number_range.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/random.h"
+#include "runtime/in_call.h"
 #include "runtime/mode.h"
 
 namespace facula {
 namespace {
 
-Tensor random(IntList sizes, const TensorOptions& options, Generator* generator,
-              const char* distribution) {
+Tensor draw(IntList sizes, const TensorOptions& options, Generator* generator,
+            const char* distribution) {
   runtime::ModeGuard no_grad(runtime::kNoGrad);
   const DType dtype = options.dtype.value_or(get_default_dtype());
   check<DTypeError>(is_floating_point(dtype),
@@ -31,6 +32,12 @@ Tensor random(IntList sizes, const TensorOptions& options, Generator* generator,
   return values;
 }
 
+Tensor random(IntList sizes, const TensorOptions& options, Generator* generator,
+              const char* distribution, const char* function) {
+  return runtime::in_call(function, sizes,
+                          [&] { return draw(sizes, options, generator, distribution); });
+}
+
 /// Maps 64 random bits to [0, range) by taking the high half of the product; the bias is below
 /// range / 2^64.
 std::int64_t scaled(std::int64_t bits, std::uint64_t range) {
@@ -46,11 +53,11 @@ Tensor random_bits(IntList sizes, Generator* generator) {
 }  // namespace
 
 Tensor rand(IntList sizes, const TensorOptions& options, Generator* generator) {
-  return random(sizes, options, generator, "uniform");
+  return random(sizes, options, generator, "uniform", "rand");
 }
 
 Tensor randn(IntList sizes, const TensorOptions& options, Generator* generator) {
-  return random(sizes, options, generator, "normal");
+  return random(sizes, options, generator, "normal", "randn");
 }
 
 Tensor rand_like(const Tensor& like, Generator* generator) {

@@ -10,6 +10,7 @@
 #include "ops/schema/shape.h"
 #include "runtime/deferred.h"
 #include "runtime/dispatch.h"
+#include "runtime/in_call.h"
 #include "runtime/mode.h"
 
 namespace facula {
@@ -160,16 +161,18 @@ Tensor Tensor::to(Device target, DType target_dtype, bool non_blocking, bool cop
   if (target == device()) return to(target_dtype, non_blocking, copy);
   const Tensor source = to(target_dtype);
   check<AutogradError>(!source.requires_grad() || runtime::tl_mode & runtime::kNoGrad,
-                       "to: moving a recorded tensor between {} and {} is not differentiable; "
-                       "move the leaves before computing",
+                       "to: moving a tensor that requires grad from {} to {} is not recorded; move "
+                       "it before requires_grad_() and before computing with it, or move detach()",
                        device(), target);
   check<DeviceError>(!device().is_null(),
                      "to: a tensor on the null device has no elements to move");
-  Tensor moved = is_dense(*source.impl())
-                     ? new_strided(sizes(), source.strides(), target_dtype, target)
-                     : new_tensor(sizes(), target_dtype, target);
-  if (target.is_null()) return moved;
-  return moved.copy_(source, non_blocking);
+  return runtime::in_call("to", sizes(), [&] {
+    Tensor moved = is_dense(*source.impl())
+                       ? new_strided(sizes(), source.strides(), target_dtype, target)
+                       : new_tensor(sizes(), target_dtype, target);
+    if (target.is_null()) return moved;
+    return moved.copy_(source, non_blocking);
+  });
 }
 
 Tensor Tensor::contiguous(MemoryFormat format) const {

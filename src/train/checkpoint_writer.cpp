@@ -1,10 +1,12 @@
 #include "train/checkpoint_writer.h"
 
 #include <exception>
+#include <system_error>
 #include <utility>
 
 #include <facula/autograd.h>
 
+#include "base/check.h"
 #include "base/thread_pool.h"
 
 namespace facula::train {
@@ -26,8 +28,16 @@ StateDict snapshot_of(const StateDict& state) {
   return copy;
 }
 
-CheckpointWriter::CheckpointWriter(CheckpointFolder& folder)
-    : folder_(folder), thread_([this] { run(); }) {}
+CheckpointWriter::CheckpointWriter(CheckpointFolder& folder) : folder_(folder) {
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error& refused) {
+    fail<Error>(
+        "checkpoints: the system gives no thread to write them ({}); raise its limit (ulimit -u, "
+        "cgroups), or train without checkpoints",
+        refused.what());
+  }
+}
 
 CheckpointWriter::~CheckpointWriter() {
   {

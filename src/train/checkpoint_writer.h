@@ -53,7 +53,7 @@ class CheckpointWriter {
   std::optional<Job> job_;  // waiting or being written
   std::optional<Outcome> outcome_;
   bool ending_ = false;
-  std::thread thread_;  // the last member: it uses the others
+  std::thread thread_;  // uses the others
 };
 
 }  // namespace facula::train

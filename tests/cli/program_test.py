@@ -109,7 +109,7 @@ class Usage(ProgramTest):
 
     def test_wrong_command_lines(self):
         self.expect_usage_error(['no command', 'train'])
-        self.expect_usage_error(['bogus'], 'bogus')
+        self.expect_usage_error(["unknown command 'bogus'; the commands are"], 'bogus')
         self.expect_usage_error(['--model'], 'train', '--data', self.data)
         self.expect_usage_error(['unknown option --lrr', 'did you mean --lr?'],
                                 *self.train_arguments('--lrr', 1))
@@ -275,7 +275,8 @@ class Training(ProgramTest):
         self.assertEqual(evaluated['samples'], 32)
         self.assertAlmostEqual(evaluated['test_accuracy'], result['test_accuracy'])
         self.assertAlmostEqual(evaluated['test_loss'], result['test_loss'], places=6)
-        self.expect_error(1, ['does not fit MnistCnn'], 'eval', '--model', 'mnist-cnn', '--weights',
+        self.expect_error(1, ['does not fit mnist-cnn; give the --model', 'and 5 more; unexpected'],
+                          'eval', '--model', 'mnist-cnn', '--weights',
                           self.folder / 'run/model.safetensors', '--data', self.data)
 
     def test_images_of_many_sizes(self):

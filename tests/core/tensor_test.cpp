@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include <facula/autograd.h>
+#include <facula/memory.h>
 
 #include <cmath>
 #include <type_traits>
@@ -125,8 +126,11 @@ TEST(Views, ShareElementsAndVersion) {
 
 TEST(Views, TakeTheLayoutThatLayersChoose) {
   const Tensor x = randn({2, 3, 8, 8}), images = x.to(kChannelsLast);
+  const std::int64_t copies = cpu::view_copies();
   const Tensor flat = images.requires_grad_().view({2, -1});
+  EXPECT_EQ(cpu::view_copies(), copies + 1);
   EXPECT_TRUE(flat.equal(x.view({2, -1})));
+  EXPECT_EQ(cpu::view_copies(), copies + 1);
   (flat * arange(192).view({1, 192})).sum().backward();
   EXPECT_TRUE(
       images.grad().equal(arange(192).view({1, 3, 8, 8}).expand({2, 3, 8, 8}).to(kFloat32)));

@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "cuda/functor_headers.inc"
+#include "cpu/functor_headers.inc"
 
 namespace facula {
 namespace {

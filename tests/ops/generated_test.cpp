@@ -185,6 +185,26 @@ TEST_P(EveryOp, NamesItselfWhereAnInputIsUndefined) {
   });
 }
 
+TEST_P(EveryOp, NamesItselfWhereDevicesDiffer) {
+  const std::string start = std::string(function_of(op())) + ": ";
+  for_each_sample([&](const Sample& sample) {
+    const std::size_t count = tensors_of(sample).size();
+    for (std::size_t i = 0; count > 1 && i < count; ++i) {
+      bool numbers = true;  // numbers on the CPU go along with any device
+      std::size_t place = 0;
+      const Sample mixed = mapped(sample, [&](const Tensor& t) {
+        if (place++ == i) return t.to(kNull);
+        numbers &= t.dim() == 0;
+        return t;
+      });
+      const std::string error = attempt(op(), mixed).error;
+      if (numbers && error.empty()) continue;
+      EXPECT_TRUE(error.starts_with(start)) << "tensor " << i << ": " << error;
+      EXPECT_NE(error.find("one device with to()"), std::string::npos) << error;
+    }
+  });
+}
+
 TEST_P(EveryOp, ExplainsWhatItRefuses) {
   int index = 0;
   for (const ErrorSamples::Failure& failure : failures_of(op())) {

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <thread>
 
@@ -55,6 +56,23 @@ TEST_F(Exit, TheFirstWorkOfAllMayBeAtTheEnd) {
         std::exit(7);
       },
       testing::ExitedWithCode(7), "");
+}
+
+TEST_F(Exit, ThreadsThatNobodyWaitsForCompute) {
+  for (int program = 0; program < 5; ++program) {
+    EXPECT_EXIT(
+        {
+          std::atomic<int> rounds = 0;
+          for (int i = 0; i < 2; ++i) {
+            std::thread([&] {
+              for (;; ++rounds) work_or_die();
+            }).detach();
+          }
+          while (rounds < 4) std::this_thread::yield();
+          std::exit(7);
+        },
+        testing::ExitedWithCode(7), "");
+  }
 }
 
 TEST_F(Exit, ThreadLocalObjectsComputeInTheirThreadAndTheMainOne) {

@@ -4,7 +4,8 @@ the sources, one file each, and builds what follows from them. They are the work
 CONTRIBUTING.md; its module is compiled as well.
 
 usage: add_op_test.py SOURCE_DIR CXX
-       add_op_test.py --self-test SOURCE_DIR CXX    prove that an incomplete op file is rejected
+       add_op_test.py --self-test SOURCE_DIR CXX
+           prove that an incomplete op file and a functor with a branch are rejected
 """
 
 import pathlib
@@ -66,7 +67,8 @@ class Tree:
     def compile(self, unit, *flags):
         """Compiles one file; returns the compiler's complaints."""
         includes = [f'-I{path}' for path in (self.root / 'include', self.generated / 'include',
-                                             self.root / 'src', self.root, self.generated)]
+                                             self.root / 'src', self.root, self.generated,
+                                             HERE.parent.parent)]
         result = subprocess.run(
             [self.compiler, '-std=c++20', '-Wall', '-Wextra', '-Werror', *flags, *includes,
              '-c', unit, '-o', '/dev/null'], capture_output=True, text=True)
@@ -80,6 +82,32 @@ class Tree:
                             '-ffp-contract=off', '-DFACULA_KERNEL_TU', f'-DFACULA_ISA={isa}',
                             *ISA_FLAGS[isa])
 
+    def compile_symbolic(self, name, kind):
+        """The expression that code generation needs."""
+        unit = self.generated / f'{name}_symbolic.cpp'
+        use = (f'program_of<scalar::{name}_functor>(ops::{name}_attrs{{}})' if kind == 'elementwise'
+               else f'programs_of<scalar::{name}_reduction>(1)')
+        unit.write_text(f'#include "tests/ops/symbolic_functor.h"\n#include "ops/defs/{name}.h"\n'
+                        f'namespace facula::test {{ auto use() {{ return {use}; }} }}\n')
+        return self.compile(unit, '-O0', '-DFACULA_KERNEL_TU')
+
+
+def with_branch(text):
+    """The functor of an elementwise op with an `if` before its last statement."""
+    return re.sub(r'\n( *)return ', r'\n\1if (x > K<T>(1)) return x;\g<0>', text, count=1)
+
+
+def self_test(source, folder, files, compiler):
+    name, text = next(iter(files.items()))
+    tree = Tree(source, folder, {name: re.sub(r' *\.autocast = .*\n', '', text)}, compiler)
+    tree.generate()
+    if not tree.compile(tree.generated / f'ops/define/{tree.names[0]}.cpp', '-O0'):
+        return 'an op without autocast policy compiles'
+    (tree.root / name).write_text(with_branch(text))
+    if not tree.compile_symbolic(tree.names[0], 'elementwise'):
+        return 'a functor with a branch has an expression'
+    return 0
+
 
 def problems(tree, module):
     tree.generate()
@@ -92,6 +120,7 @@ def problems(tree, module):
     for name, kind in zip(tree.names, ('elementwise', 'reduction')):
         found += [complaint for isa in ISA_FLAGS
                   if (complaint := tree.compile_kernel(name, kind, isa))]
+        found += [complaint] if (complaint := tree.compile_symbolic(name, kind)) else []
     listed = (tree.generated / 'ops/ops_index.md').read_text()
     found += [f'{name} is not in the index of ops' for name in tree.names
               if f'`{name}(' not in listed]
@@ -104,12 +133,7 @@ def main():
     files, module = new_files(source)
     with tempfile.TemporaryDirectory() as folder:
         if '--self-test' in sys.argv:
-            name, text = next(iter(files.items()))
-            files[name] = re.sub(r' *\.autocast = .*\n', '', text)
-            tree = Tree(source, pathlib.Path(folder), files, compiler)
-            tree.generate()
-            unit = tree.generated / f'ops/define/{tree.names[0]}.cpp'
-            sys.exit(0 if tree.compile(unit, '-O0') else 'an op without autocast policy compiles')
+            sys.exit(self_test(source, pathlib.Path(folder), files, compiler))
         tree = Tree(source, pathlib.Path(folder), files, compiler)
         found = problems(tree, module)
         changed = tree.changed()

@@ -232,6 +232,7 @@ Refusal refuse(const KernelArgs& args) {
 }
 
 void run(const KernelArgs& args) {
+  const onednn::InUse in_use;
   const ConvShape shape = conv_shape_of(args);
   if (run_if_empty(args, shape)) return;
   const ConvKind kind = conv_kind(args);

@@ -1,6 +1,14 @@
 #include "backends/cpu/onednn/library.h"
 
+#include <pthread.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdlib>
 #include <cstring>
+#include <mutex>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "backends/cpu/kernels/kernel_names.h"
@@ -33,14 +41,62 @@ const dnnl::engine& engine() {
   return *cpu;
 }
 
+namespace {
+
+std::atomic<bool> process_ends = false;
+std::atomic<int> users = 0;
+thread_local constinit int uses_of_this_thread = 0;
+
+void wait_for_users() {
+  process_ends = true;
+  if (uses_of_this_thread > 0) return;  // exit() was called from within
+  for (int count; (count = users) > 0;) users.wait(count);
+}
+
+std::mutex mutex;  // of the implementations known below
+
+/// The child of a fork has no threads but the one that forked.
+bool follow_forks() {
+  const auto in_child = [] {
+    users = uses_of_this_thread > 0 ? 1 : 0;
+    mutex.unlock();
+  };
+  return pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, in_child) == 0;
+}
+
+/// Has wait_for_users() called before the objects are destroyed that the first run of this
+/// implementation made: functions of atexit() and destructors run in the reverse order.
+void await_users_before_destroying(const char* implementation) {
+  static auto* const known = new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  if (known->insert(implementation).second) std::atexit(wait_for_users);
+}
+
+}  // namespace
+
 Refusal refuse_at_end() {
   static thread_local constinit bool ended = false;
   struct End {
     ~End() { ended = true; }
   };
-  if (ended) return "the thread is at its end, and oneDNN perhaps gone";
+  if (ended || process_ends) return "the thread is at its end, and oneDNN perhaps gone";
   static thread_local const End end;  // NOLINT(*-exit-time-destructors): what it is for
   return nullptr;
+}
+
+InUse::InUse() {
+  static const bool follows_forks = follow_forks();
+  static_cast<void>(follows_forks);
+  if (uses_of_this_thread++ > 0) return;
+  ++users;
+  if (!process_ends) return;
+  if (--users == 0) users.notify_all();
+  for (;;) ::pause();
+}
+
+InUse::~InUse() {
+  if (--uses_of_this_thread > 0) return;
+  if (--users == 0 && process_ends) users.notify_all();
 }
 
 dnnl::primitive_attr attributes() {
@@ -51,12 +107,17 @@ dnnl::primitive_attr attributes() {
 
 namespace {
 
-/// Matrix products that oneDNN generates ("gemm:jit", also inside convolutions) point the stack
-/// pointer into a buffer of theirs. A signal handler that ran then would write beyond it.
-bool moves_stack(const dnnl::primitive& primitive) {
+/// Its text lives as long as the primitive.
+const char* implementation_of(const dnnl::primitive& primitive) {
   const char* implementation = "";
   dnnl_primitive_desc_query(primitive.get_primitive_desc(), dnnl_query_impl_info_str, 0,
                             static_cast<void*>(&implementation));
+  return implementation;
+}
+
+/// Matrix products that oneDNN generates ("gemm:jit", also inside convolutions) point the stack
+/// pointer into a buffer of theirs. A signal handler that ran then would write beyond it.
+bool moves_stack(const char* implementation) {
   return std::strstr(implementation, "gemm") != nullptr;
 }
 
@@ -66,7 +127,8 @@ Kernel::Kernel(dnnl::primitive primitive, const std::vector<Operand>& operands,
                const dnnl::memory::desc& scratchpad)
     : primitive_(std::move(primitive)),
       scratch_bytes_(scratchpad.get_size()),
-      moves_stack_(moves_stack(primitive_)) {
+      implementation_(implementation_of(primitive_)),
+      moves_stack_(moves_stack(implementation_)) {
   constexpr void* kNoBuffer = DNNL_MEMORY_NONE;
   for (const Operand& operand : operands) {
     memories_.emplace_back(operand.desc, engine(), kNoBuffer);
@@ -95,6 +157,7 @@ void Kernel::operator()(std::initializer_list<const void*> data) {
                              static_cast<int>(arguments_.size()), arguments_.data());
   check<Error>(status == dnnl_success, "oneDNN: a kernel failed with status {}",
                static_cast<int>(status));
+  if (!std::exchange(has_run_, true)) await_users_before_destroying(implementation_);
 }
 
 std::size_t KeyHash::operator()(const Key& key) const {

@@ -17,9 +17,20 @@ namespace facula::cpu::onednn {
 
 const dnnl::engine& engine();
 
-/// A reason not to use oneDNN in a thread that has begun to end, as the main one has in exit(): its
-/// generated code may go with its static objects before those of a program that still compute.
+/// A reason not to use oneDNN in a thread that has begun to end, as the main one has in exit(), or
+/// in a process that has: its generated code may go with its static objects before those of a
+/// program that still compute.
 Refusal refuse_at_end();
+
+/// While this lives, the end of the process waits before it destroys oneDNN's static objects. A
+/// thread that comes too late, between refuse_at_end() and here, waits for the end.
+class InUse {
+ public:
+  InUse();
+  ~InUse();
+  InUse(const InUse&) = delete;
+  InUse& operator=(const InUse&) = delete;
+};
 
 /// oneDNN parallelises with OpenMP, whose team size a thread inherits from its environment. While
 /// this lives, the calling thread creates and runs primitives alone.
@@ -63,7 +74,9 @@ class Kernel {
   std::vector<dnnl::memory::desc> descs_;
   std::vector<dnnl_exec_arg_t> arguments_;
   std::size_t scratch_bytes_ = 0;
+  const char* implementation_ = "";
   bool moves_stack_ = false;
+  bool has_run_ = false;
 };
 
 /// Identifies a primitive: what it is, and all its sizes and strides.

@@ -92,7 +92,8 @@ class Indexed {
 
   std::int64_t checked(std::int64_t index, const char* op) const {
     check<IndexError>(index >= 0 && index < limit_,
-                      "{}: index {} is out of range for a dimension of size {}", op, index, limit_);
+                      "{}: index {} is out of range for a dimension of size {}; use 0 to {}", op,
+                      index, limit_, limit_ - 1);
     return index;
   }
 

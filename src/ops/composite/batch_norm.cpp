@@ -2,6 +2,7 @@
 
 #include "base/check.h"
 #include "ops/schema/channels.h"
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -21,6 +22,7 @@ Tensor batch_norm(const Tensor& self, const Tensor& running_mean, const Tensor& 
                   const Tensor& weight, const Tensor& bias, bool training, double momentum,
                   double eps) {
   check_channels(self, "batch_norm");
+  common_device("batch_norm", {&self, &running_mean, &running_var, &weight, &bias});
   check_per_channel(running_mean, "running_mean", self, "batch_norm");
   check_per_channel(running_var, "running_var", self, "batch_norm");
   if (training) {

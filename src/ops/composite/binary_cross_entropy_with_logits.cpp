@@ -1,5 +1,6 @@
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/loss.h"
 #include "ops/schema/op_def.h"
 
@@ -9,6 +10,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target
                                         const Tensor& weight, const Tensor& pos_weight,
                                         std::string_view reduction) {
   check_loss(self, target, reduction, "binary_cross_entropy_with_logits");
+  common_device("binary_cross_entropy_with_logits", {&self, &target, &weight, &pos_weight});
   if (!weight.defined() && !pos_weight.defined()) {
     return reduce_pairs(self, target, "logit_cross_entropy", reduction,
                         "binary_cross_entropy_with_logits");

@@ -15,6 +15,7 @@ Tensor bounded(const Tensor& self, const Tensor& inside, const Tensor& bound) {
 
 Tensor clamp(const Tensor& self, const Tensor& min, const Tensor& max) {
   check_defined("clamp", self);
+  common_device("clamp", {&self, &min, &max});
   check<ValueError>(min.defined() || max.defined(), "clamp: give min, max or both");
   const Tensor low = min.defined() ? bounded(self, self >= min, min) : self;
   return max.defined() ? bounded(low, low <= max, max) : low;

@@ -21,6 +21,7 @@ Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor&
                         IntList stride, IntList padding, IntList output_padding,
                         std::int64_t groups, IntList dilation) {
   check_defined("conv_transpose2d", input, weight);
+  common_device("conv_transpose2d", {&input, &weight, &bias});
   check<ShapeError>(input.dim() == 4 && weight.dim() == 4 && input.sizes()[1] == weight.sizes()[0],
                     "conv_transpose2d: input has size {} and weight {}, expected [N, C, H, W] and "
                     "[C, out / groups, H, W]",

@@ -1,12 +1,16 @@
 #include <facula/ops.h>
 
 #include "core/tensor_impl.h"
+#include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim) {
   check<ValueError>(!tensors.empty(), "stack: the list of tensors is empty");
+  std::vector<const Tensor*> pointers;
+  for (const Tensor& tensor : tensors) pointers.push_back(&tensor);
+  common_device("stack", pointers);
   std::vector<Tensor> entries;
   entries.reserve(tensors.size());
   for (const Tensor& tensor : tensors) {

@@ -8,6 +8,10 @@ namespace facula {
 
 Tensor unsqueeze(const Tensor& self, std::int64_t dim) {
   check_defined("unsqueeze", self);
+  const std::int64_t last = self.dim();
+  check<IndexError>(dim >= -last - 1 && dim <= last,
+                    "unsqueeze: no dimension can be put at {} of a tensor of size {}; use {} to {}",
+                    dim, self.sizes(), -last - 1, last);
   const int place = wrap_dim(dim, self.dim() + 1, "unsqueeze");
   Dims sizes(self.sizes());
   sizes.insert(place, 1);
@@ -28,7 +32,7 @@ CompositeDef define_unsqueeze() {
           },
       .errors =
           [](ErrorSamples& e) {
-            e.fails({e.normal({2, 3}), 3}, "out of range");
+            e.fails({e.normal({2, 3}), 3}, "use -3 to 2");
           },
   };
 }

@@ -1,4 +1,7 @@
+#include <facula/memory.h>
 #include <facula/ops.h>
+
+#include <atomic>
 
 #include "ops/schema/channels.h"
 #include "ops/schema/checks.h"
@@ -6,6 +9,13 @@
 #include "ops/schema/reshape.h"
 
 namespace facula {
+namespace {
+
+std::atomic<std::int64_t> copies = 0;
+
+}  // namespace
+
+std::int64_t cpu::view_copies() { return copies.load(std::memory_order_relaxed); }
 
 Tensor view(const Tensor& self, IntList size) {
   check_defined("view", self);
@@ -14,6 +24,7 @@ Tensor view(const Tensor& self, IntList size) {
   check<ShapeError>(is_channels_last(self),
                     "view: size {} is no view of a tensor of size {} and strides {}; use reshape",
                     sizes, self.sizes(), self.strides());
+  copies.fetch_add(1, std::memory_order_relaxed);
   return reshape_view(self.contiguous(), sizes);
 }
 

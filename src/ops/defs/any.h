@@ -9,7 +9,7 @@ struct any_reduction : Reduction {
   static constexpr bool predicate = true;
 
   template <class T>
-  using Accumulator = bool;
+  using Accumulator = Truth<T>;
 
   template <class A>
   FACULA_FN A identity() const {

@@ -22,7 +22,7 @@ struct mean_reduction : Reduction {
   }
   template <class T, class A>
   FACULA_FN T finish(A total, double count) const {
-    return static_cast<T>(static_cast<double>(total) / count);
+    return total / K<A>(count);
   }
 };
 

@@ -9,7 +9,7 @@ struct prod_reduction : Reduction {
   static constexpr bool widens_integers = true;
 
   template <class T>
-  using Accumulator = std::conditional_t<std::is_floating_point_v<T>, T, std::int64_t>;
+  using Accumulator = std::conditional_t<Integer<T>, std::int64_t, T>;
 
   template <class A>
   FACULA_FN A identity() const {

@@ -1,5 +1,5 @@
 // Attributes of an op call: a plain struct generated from the op's signature line, with a field
-// table from which equality, hashing, printing and serialization follow.
+// table from which equality, hashing and printing follow.
 #pragma once
 
 #include <cstddef>

@@ -2,6 +2,8 @@
 
 #include <facula/ops.h>
 
+#include "ops/schema/checks.h"
+
 namespace facula {
 namespace {
 
@@ -11,7 +13,8 @@ int class_dim(const Tensor& input) { return input.dim() == 1 ? 0 : 1; }
 
 void check_class_scores(const Tensor& input, const Tensor& target, const Tensor& weight,
                         std::string_view reduction, const char* op) {
-  check<ValueError>(input.defined() && target.defined(), "{}: an input is an undefined tensor", op);
+  check_defined(op, input, target);
+  common_device(op, {&input, &target, &weight});
   check<ShapeError>(input.dim() > 0,
                     "{}: an input of size {}, expected [C], [N, C] or [N, C, ...] with C classes",
                     op, input.sizes());

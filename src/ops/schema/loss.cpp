@@ -2,13 +2,13 @@
 
 #include <facula/ops.h>
 
-#include "base/check.h"
+#include "ops/schema/checks.h"
 
 namespace facula {
 
 void check_loss(const Tensor& input, const Tensor& target, std::string_view reduction,
                 const char* op) {
-  check<ValueError>(input.defined() && target.defined(), "{}: an input is an undefined tensor", op);
+  check_defined(op, input, target);
   check<ShapeError>(input.sizes() == target.sizes(),
                     "{}: target of size {} for an input of size {}; make them equal", op,
                     target.sizes(), input.sizes());

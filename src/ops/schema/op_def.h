@@ -138,7 +138,7 @@ inline Gradient not_differentiable(const char* reason) { return {nullptr, reason
 
 /// One tensor kept for the backward pass.
 struct Save {
-  enum class Kind : std::uint8_t { input, output, shape, recomputed_output };
+  enum class Kind : std::uint8_t { input, output, shape };
   Kind kind;
   std::uint8_t index;
   /// Kept only if one of these inputs needs a gradient (bit i: input i).
@@ -158,10 +158,6 @@ constexpr Save input(int i) { return {Save::Kind::input, static_cast<std::uint8_
 constexpr Save output(int i) { return {Save::Kind::output, static_cast<std::uint8_t>(i)}; }
 /// Only shape and dtype of an input: costs no memory.
 constexpr Save shape_of(int i) { return {Save::Kind::shape, static_cast<std::uint8_t>(i)}; }
-/// An output that is computed again from the saved inputs instead of being kept.
-constexpr Save recompute(int i) {
-  return {Save::Kind::recomputed_output, static_cast<std::uint8_t>(i)};
-}
 
 class Saves {
  public:

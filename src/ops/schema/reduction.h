@@ -6,6 +6,8 @@
 //   add<A>(A, T)                           takes in one element
 //   combine<A>(A, A)                       joins two partial results
 //   finish<T>(A, double count)             the result from `count` elements
+// Like those of elementwise ops, add, combine and finish also take the symbolic scalar; identity is
+// a constant of a plain type.
 // Elements are assigned to partial results by position alone and joined in a fixed tree, so the
 // result is the same bits for any instruction set and number of threads.
 #pragma once

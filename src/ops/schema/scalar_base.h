@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 // Everything is inlined by force: kernel translation units are compiled for different instruction
 // sets, and an out-of-line copy from the AVX-512 one must never be linked into the baseline one.
@@ -72,6 +73,10 @@ FACULA_FN int32_t as_int(float x) { return __builtin_bit_cast(int32_t, x); }
 FACULA_FN int64_t as_int(double x) { return __builtin_bit_cast(int64_t, x); }
 FACULA_FN float as_float(int32_t bits) { return __builtin_bit_cast(float, bits); }
 FACULA_FN double as_float(int64_t bits) { return __builtin_bit_cast(double, bits); }
+
+/// What comparing two of T gives: bool, or a symbolic mask.
+template <class T>
+using Truth = decltype(std::declval<T>() != std::declval<T>());
 
 // Classification.
 template <Real T>
