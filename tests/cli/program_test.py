@@ -275,7 +275,7 @@ class Training(ProgramTest):
         self.assertEqual(evaluated['samples'], 32)
         self.assertAlmostEqual(evaluated['test_accuracy'], result['test_accuracy'])
         self.assertAlmostEqual(evaluated['test_loss'], result['test_loss'], places=6)
-        self.expect_error(1, ['does not fit mnist-cnn; give the --model', 'and 5 more; unexpected'],
+        self.expect_error(1, ['does not fit mnist-cnn; give the --model', 'missing: conv1.weight and 7 more'],
                           'eval', '--model', 'mnist-cnn', '--weights',
                           self.folder / 'run/model.safetensors', '--data', self.data)
 
