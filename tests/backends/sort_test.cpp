@@ -52,7 +52,8 @@ std::vector<T> hard_values(std::int64_t n, std::mt19937_64& engine) {
     } else if (bits % 8 < 4) {
       values.push_back(static_cast<T>(number % 50));
     } else {
-      values.push_back(static_cast<T>(number / (std::int64_t{1} << bits / 8 % 60)));
+      const std::int64_t shorter = number / (std::int64_t{1} << bits / 8 % 60);
+      values.push_back(static_cast<T>(shorter));
     }
   }
   return values;

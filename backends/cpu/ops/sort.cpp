@@ -121,7 +121,7 @@ const Entry* first(const Line<T>& line, int64_t k, Entry* memory) {
     }
     const auto limit = static_cast<Key>(worst >> kKeyBits<Entry>);
     Key beaten = full ? 0 : 1;
-    for (int64_t i = 0; i < kBlock; ++i) beaten |= keys[i] < limit;
+    for (const Key key : keys) beaten |= key < limit;
     if (!beaten) continue;
     for (int64_t i = 0; i < n; ++i) {
       memory[count] = join<Entry>(keys[i], begin + i);

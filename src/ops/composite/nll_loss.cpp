@@ -40,7 +40,7 @@ Tensor nll_loss(const Tensor& self, const Tensor& target, const Tensor& weight,
   const Tensor weights = weight.defined()
                              ? reshape(index_select(weight, 0, flatten(labels)), labels.sizes())
                              : Tensor();
-  const Tensor losses = where(counted, neg(weights.defined() ? picked * weights : picked), 0);
+  Tensor losses = where(counted, neg(weights.defined() ? picked * weights : picked), 0);
   if (reduction == "none") return losses;
   if (reduction == "sum") return sum(losses);
   return sum(losses) / sum(weights.defined() ? where(counted, weights, 0) : counted);
