@@ -3,6 +3,7 @@
 #include "core/number_range.h"
 #include "core/promotion.h"
 #include "core/tensor_impl.h"
+#include "ops/schema/checks.h"
 #include "runtime/deferred.h"
 #include "runtime/dispatch.h"
 #include "runtime/fusion.h"
@@ -303,6 +304,10 @@ void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs, 
       count_write(self);
       return;
     }
+  }
+  for (const Tensor* input : inputs) {
+    if (input->device() == self.device()) continue;
+    common_device(fmt::format("{}_", op(id).name).c_str(), inputs);
   }
   Tensor result;
   if (recording) {

@@ -389,6 +389,8 @@ TEST(NullDevice, HasShapesOnly) {
   EXPECT_EQ((x * x + 1).sum({1}).sizes().vec(), (Sizes{1ll << 20}));
   EXPECT_ERROR(DeviceError, "is on null, one of size [1048576] on cpu; move them to one device",
                x + ones({1ll << 20}));
+  EXPECT_ERROR(DeviceError, "add_: an input of size [1048576] is on cpu, one of size [] on null",
+               ones({1ll << 20}).add_(empty({}, kNull)));
   EXPECT_ERROR(DeviceError, "no elements", x.cpu());
 }
 
