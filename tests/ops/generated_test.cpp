@@ -191,6 +191,8 @@ TEST_P(EveryOp, NamesItselfWhereDevicesDiffer) {
     const std::vector<Tensor> tensors = tensors_of(sample);
     const bool numbers = std::ranges::any_of(tensors, [](const Tensor& t) { return t.dim() == 0; });
     if (numbers) return;  // which go along with any device
+    const std::string_view name = op().name;
+    if (name == "expand_as" || name == "view_as" || name == "reshape_as") return;  // only shapes
     for (std::size_t i = 0; tensors.size() > 1 && i < tensors.size(); ++i) {
       std::size_t place = 0;
       const Sample mixed =

@@ -8,6 +8,8 @@
 #include <cstdlib>
 #include <thread>
 
+#include <facula/backends.h>
+
 #include "tests/process/everyday_work.h"
 
 namespace facula {
@@ -19,6 +21,30 @@ void work_or_die() {
 
 struct WorksInItsDestructor {
   ~WorksInItsDestructor() { work_or_die(); }
+};
+
+/// A thread in which the selector measures convolutions of ever new sizes, and for which its
+/// destructor waits.
+class Measuring {
+ public:
+  ~Measuring() {
+    stop_ = true;
+    thread_.join();
+  }
+  int rounds() const { return rounds_; }
+
+ private:
+  void run() {
+    const Tensor weight = randn({16, 16, 3, 3});
+    for (; !stop_; ++rounds_) {
+      const std::int64_t side = 14 + rounds_ % 200;
+      conv2d(randn({1, 16, side, side}).to(kChannelsLast), weight, Tensor(), {1, 1}, {1, 1});
+    }
+  }
+
+  std::atomic<bool> stop_ = false;
+  std::atomic<int> rounds_ = 0;
+  std::thread thread_{[this] { run(); }};  // the last member: it uses the others
 };
 
 /// Every program is a process of its own, in which nothing of the library has run.
@@ -73,6 +99,18 @@ TEST_F(Exit, ThreadsThatNobodyWaitsForCompute) {
         },
         testing::ExitedWithCode(7), "");
   }
+}
+
+TEST_F(Exit, ThreadsThatAreWaitedForComeToTheirEnd) {
+  EXPECT_EXIT(
+      {
+        ::alarm(60);
+        backends::cpu::benchmark(true, backends::cpu::Alternatives::any_rounding);
+        static const Measuring measuring;
+        while (measuring.rounds() < 3) std::this_thread::yield();
+        std::exit(7);
+      },
+      testing::ExitedWithCode(7), "");
 }
 
 TEST_F(Exit, ThreadLocalObjectsComputeInTheirThreadAndTheMainOne) {

@@ -233,6 +233,7 @@ Refusal refuse(const KernelArgs& args) {
 
 void run(const KernelArgs& args) {
   const onednn::InUse in_use;
+  if (!in_use.granted()) return onednn::run_at_end(args);
   const ConvShape shape = conv_shape_of(args);
   if (run_if_empty(args, shape)) return;
   const ConvKind kind = conv_kind(args);

@@ -1,7 +1,6 @@
 #include "backends/cpu/onednn/library.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -79,7 +78,7 @@ Refusal refuse_at_end() {
   struct End {
     ~End() { ended = true; }
   };
-  if (ended || process_ends) return "the thread is at its end, and oneDNN perhaps gone";
+  if (ended || process_ends) return "the thread or process ends, and oneDNN is perhaps gone";
   static thread_local const End end;  // NOLINT(*-exit-time-destructors): what it is for
   return nullptr;
 }
@@ -87,16 +86,19 @@ Refusal refuse_at_end() {
 InUse::InUse() {
   static const bool follows_forks = follow_forks();
   static_cast<void>(follows_forks);
-  if (uses_of_this_thread++ > 0) return;
-  ++users;
-  if (!process_ends) return;
-  if (--users == 0) users.notify_all();
-  for (;;) ::pause();
+  if (uses_of_this_thread++ == 0) ++users;
+  granted_ = uses_of_this_thread > 1 || !process_ends;
 }
 
 InUse::~InUse() {
   if (--uses_of_this_thread > 0) return;
   if (--users == 0 && process_ends) users.notify_all();
+}
+
+void run_at_end(const KernelArgs& args) {
+  for (const Implementation& other : implementations(args.call.op.id, DeviceType::cpu)) {
+    if (!other.refuse || !other.refuse(args)) return other.run(args);
+  }
 }
 
 dnnl::primitive_attr attributes() {

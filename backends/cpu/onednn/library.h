@@ -22,15 +22,23 @@ const dnnl::engine& engine();
 /// program that still compute.
 Refusal refuse_at_end();
 
-/// While this lives, the end of the process waits before it destroys oneDNN's static objects. A
-/// thread that comes too late, between refuse_at_end() and here, waits for the end.
+/// While this lives, the end of the process waits before it destroys oneDNN's static objects; but
+/// for those that the first run of an implementation is making.
 class InUse {
  public:
   InUse();
   ~InUse();
   InUse(const InUse&) = delete;
   InUse& operator=(const InUse&) = delete;
+  /// False where the process has begun to end since refuse_at_end() was asked.
+  bool granted() const { return granted_; }
+
+ private:
+  bool granted_;
 };
+
+/// Runs the call by the first implementation that takes it at the end of the process.
+void run_at_end(const KernelArgs& args);
 
 /// oneDNN parallelises with OpenMP, whose team size a thread inherits from its environment. While
 /// this lives, the calling thread creates and runs primitives alone.

@@ -67,6 +67,7 @@ Refusal refuse(const KernelArgs& args) {
 
 void run(const KernelArgs& args) {
   const onednn::InUse in_use;
+  if (!in_use.granted()) return onednn::run_at_end(args);
   const MatmulProblem p = matmul_problem(args);
   const MatmulCut cut = cut_of(p);
   base::parallel_for(p.batch * cut.pieces, [&](std::int64_t slice) {

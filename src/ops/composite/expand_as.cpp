@@ -6,7 +6,8 @@
 namespace facula {
 
 Tensor expand_as(const Tensor& self, const Tensor& other) {
-  check_defined("expand_as", self, other);
+  check_defined("expand_as", self);
+  check_defined("expand_as", other);
   return expand(self, other.sizes());
 }
 

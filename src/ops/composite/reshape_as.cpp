@@ -6,7 +6,8 @@
 namespace facula {
 
 Tensor reshape_as(const Tensor& self, const Tensor& other) {
-  check_defined("reshape_as", self, other);
+  check_defined("reshape_as", self);
+  check_defined("reshape_as", other);
   return reshape(self, other.sizes());
 }
 

@@ -6,7 +6,8 @@
 namespace facula {
 
 Tensor view_as(const Tensor& self, const Tensor& other) {
-  check_defined("view_as", self, other);
+  check_defined("view_as", self);
+  check_defined("view_as", other);
   return view(self, other.sizes());
 }
 
