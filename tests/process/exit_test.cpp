@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <thread>
 
 #include <facula/backends.h>
+#include <facula/parallel.h>
 
 #include "tests/process/everyday_work.h"
 
@@ -102,15 +104,19 @@ TEST_F(Exit, ThreadsThatNobodyWaitsForCompute) {
 }
 
 TEST_F(Exit, ThreadsThatAreWaitedForComeToTheirEnd) {
-  EXPECT_EXIT(
-      {
-        ::alarm(60);
-        backends::cpu::benchmark(true, backends::cpu::Alternatives::any_rounding);
-        static const Measuring measuring;
-        while (measuring.rounds() < 3) std::this_thread::yield();
-        std::exit(7);
-      },
-      testing::ExitedWithCode(7), "");
+  for (int rounds = 3; rounds < 13; ++rounds) {
+    EXPECT_EXIT(
+        {
+          ::alarm(60);
+          set_num_threads(1);
+          backends::cpu::benchmark(true, backends::cpu::Alternatives::any_rounding);
+          static const Measuring measuring;
+          while (measuring.rounds() < rounds) std::this_thread::yield();
+          std::this_thread::sleep_for(std::chrono::microseconds(300 * rounds));
+          std::exit(7);
+        },
+        testing::ExitedWithCode(7), "");
+  }
 }
 
 TEST_F(Exit, ThreadLocalObjectsComputeInTheirThreadAndTheMainOne) {
