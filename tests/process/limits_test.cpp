@@ -10,6 +10,7 @@
 #include <facula/error.h>
 
 #include "tests/process/in_a_child.h"
+#include "train/checkpoint_writer.h"
 
 #if defined(FACULA_FORKS_WITH_THREADS)
 namespace facula {
@@ -35,6 +36,20 @@ TEST(Limits, LoadersWithoutThreadsSaySoAndLetGoOfTheData) {
     }
     set.reset();
     return refused && held.expired();
+  }));
+}
+
+TEST(Limits, CheckpointsWithoutAThreadSaySo) {
+  EXPECT_TRUE(in_a_child([] {
+    train::CheckpointFolder folder(testing::TempDir() + "checkpoints", 1, false);
+    if (!allow_no_more_threads()) return false;
+    try {
+      train::CheckpointWriter writer(folder);
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      return message.find("checkpoints: ") == 0 && message.find("ulimit -u") != std::string::npos;
+    }
+    return false;
   }));
 }
 
