@@ -35,8 +35,8 @@ using SafetensorsMetadata = std::map<std::string, std::string>;
 /// files that others change in place. Any number of threads may call the member functions.
 class FACULA_API SafetensorsFile {
  public:
-  /// Validates the whole header. Throws IoError for a file that is missing or damaged, and for one of
-  /// so many tiny tensors (below 300 bytes) that they would take four times its size and 64 MiB.
+  /// Validates the whole header. Throws IoError for a file that is missing or damaged, and for one
+  /// of so many tiny tensors (below 300 bytes) that they would take four times its size and 64 MiB.
   explicit SafetensorsFile(const std::string& path);
   SafetensorsFile(SafetensorsFile&& other) noexcept;
   SafetensorsFile& operator=(SafetensorsFile&& other) noexcept;

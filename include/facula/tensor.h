@@ -241,7 +241,7 @@ class FACULA_API Tensor {
 
 FACULA_API std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
 
-/// One entry of a basic index.
+/// One entry of a basic index: Slice(1, None) is PyTorch's 1:, Slice(None, -1) is :-1.
 struct Slice {
   std::optional<std::int64_t> start, stop;
   std::int64_t step = 1;
@@ -251,7 +251,13 @@ struct Slice {
         std::int64_t stride = 1)
       : start(first), stop(last), step(stride) {}
 };
-struct NoneType {};
+/// No value, also for parameters that may have none: clamp(x, None, 1).
+struct NoneType {
+  template <class T>
+  constexpr operator std::optional<T>() const {
+    return std::nullopt;
+  }
+};
 struct EllipsisType {};
 inline constexpr NoneType None{};
 inline constexpr EllipsisType Ellipsis{};
@@ -260,8 +266,8 @@ class Index {
  public:
   enum class Kind : std::uint8_t { integer, slice, none, ellipsis };
 
-  Index(std::int64_t position) : kind(Kind::integer), integer(position) {}
-  Index(int position) : Index(static_cast<std::int64_t>(position)) {}
+  template <std::integral T>
+  Index(T position) : kind(Kind::integer), integer(static_cast<std::int64_t>(position)) {}
   Index(bool) = delete;  // x[True] of PyTorch adds a dimension, and is no entry 1
   Index(Slice range) : kind(Kind::slice), slice(range) {}
   Index(NoneType) : kind(Kind::none) {}

@@ -1,5 +1,5 @@
-// The training loop: epochs, validation, progress, metrics, checkpoints, a clean
-// end on Ctrl-C and SIGTERM.
+// The training loop: epochs, validation, progress, metrics, checkpoints, a clean end on Ctrl-C and
+// SIGTERM.
 #pragma once
 
 #include <cstdint>
@@ -58,8 +58,7 @@ struct Result {
   std::int64_t resumed_from = 0;  ///< the step of the checkpoint it went on from
 };
 
-/// Where the progress is shown: rewritten in place on a terminal, else as plain
-/// lines.
+/// Where the progress is shown: rewritten in place on a terminal, else as plain lines.
 enum class Progress : std::uint8_t { none, standard_output, standard_error };
 
 /// When checkpoints are written to `checkpoints/` in the run folder, and which are kept. A thread
@@ -93,8 +92,7 @@ struct TrainerOptions {
   std::int64_t epochs = 1;
   /// Cross-entropy unless given.
   Loss loss = {};
-  /// Stepped after every step of the optimizer, or after every epoch. May be
-  /// null.
+  /// Stepped after every step of the optimizer, or after every epoch. May be null.
   optim::LRScheduler* scheduler = nullptr;
   bool step_scheduler_per_epoch = false;
   /// Gets the validation loss after every epoch, or without validation the training loss. It and
@@ -102,8 +100,8 @@ struct TrainerOptions {
   optim::ReduceLROnPlateau* plateau = nullptr;
   /// Scales the gradients of every step down to this norm of all together; 0: never.
   double clip_grad_norm = 0;
-  /// Gets metrics.jsonl (one line per epoch), checkpoints/ and, at the end,
-  /// model.safetensors; empty for none of them. One run at a time can use it.
+  /// Gets metrics.jsonl (one line per epoch), checkpoints/ and, at the end, model.safetensors;
+  /// empty for none of them. One run at a time can use it.
   std::string run_folder = {};
   CheckpointOptions checkpoints = {};
   Start start = Start::fresh;

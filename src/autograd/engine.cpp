@@ -248,7 +248,10 @@ class Sweep {
       Tensor gradient = std::move(produced[k]);
       if (!edges[k].node) continue;
       const std::uint32_t next = place_of(*edges[k].node);
-      if (gradient.defined()) add(gradient_of(entries_[next], edges[k].index), std::move(gradient));
+      // A rule may give more than is wanted.
+      if (gradient.defined() && entries_[next].wanted) {
+        add(gradient_of(entries_[next], edges[k].index), std::move(gradient));
+      }
       if (--entries_[next].pending == 0) enqueue(next);
     }
   }
@@ -306,7 +309,7 @@ Tensor add_gradient(Accumulator& state, const TensorImpl& variable, Tensor& inco
     // Optimizers walk parameter and gradient side by side: give the gradient the same strides, and
     // memory of its own unless it is already nobody else's.
     const TensorImpl& impl = *incoming.impl();
-    const bool own = impl.references == 1 && impl.storage && impl.storage->unique() &&
+    const bool own = impl.unique() && impl.storage && impl.storage->unique() &&
                      impl.stride_list() == variable.stride_list();
     if (own) {
       gradient = std::move(incoming);

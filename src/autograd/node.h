@@ -94,7 +94,7 @@ inline void adopt_history(Tensor& output, Node* node, std::size_t index) {
   TensorImpl& impl = *output.impl();
   if (impl.node) drop_history(impl);
   impl.node = node;
-  impl.output_index = static_cast<std::uint8_t>(index);
+  impl.output_index = static_cast<std::uint16_t>(index);
   impl.set(TensorImpl::kRequiresGrad);
   impl.set(TensorImpl::kIsLeafVariable, false);
 }

@@ -32,8 +32,8 @@ struct TensorImpl : detail::TensorHead {
   DType dtype = kFloat32;
   std::uint8_t flags = 0;
   std::uint8_t dim = 0;
-  std::uint8_t output_index = 0;  ///< which output of `node` this is
   Device device;
+  std::uint16_t output_index = 0;  ///< which output of `node` this is
   /// Storage::history when this view was taken.
   std::uint32_t view_history = 0;
   std::int64_t numel = 0;
@@ -68,6 +68,8 @@ struct TensorImpl : detail::TensorHead {
   static void* operator new(std::size_t size) { return small_allocate(size); }
   static void operator delete(void* p, std::size_t size) { small_free(p, size); }
 
+  /// Whether nobody holds another handle; then what others did with theirs has happened.
+  bool unique() const noexcept { return __atomic_load_n(&references, __ATOMIC_ACQUIRE) == 1; }
   bool has(Flag flag) const { return flags & flag; }
   void set(Flag flag, bool on = true) {
     flags = static_cast<std::uint8_t>(on ? flags | flag : flags & ~flag);

@@ -62,7 +62,7 @@ int open_at(int folder, const char* name, int flags, mode_t mode) {
 
 }  // namespace
 
-SystemCalls system_calls = {open_at, ::write, ::fsync, ::renameat, ::unlinkat};
+SystemCalls system_calls = {open_at, ::write, ::fsync, ::renameat, ::unlinkat, ::mkdirat};
 
 void fail_system(std::string_view action, const std::string& path, int error) {
   fail<IoError>("cannot {} '{}': {}; {}", action, path, std::generic_category().message(error),
@@ -99,6 +99,17 @@ void flush(const FileDescriptor& file, std::string_view action, const std::strin
   if (result != 0 && errno != EINVAL) fail_system(action, path, errno);
 }
 
+void make_folder(const std::string& path) {
+  if (system_calls.mkdirat(AT_FDCWD, path.c_str(), 0777) != 0) {
+    const int reason = errno;
+    std::error_code error;
+    if (reason == EEXIST && std::filesystem::is_directory(path, error)) return;
+    fail_system("create the folder", path, reason);
+  }
+  const auto above = std::filesystem::path(path).parent_path();
+  flush(open_for_reading(above.empty() ? "." : above), "flush the folder of", path);
+}
+
 void make_folders(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -108,12 +119,7 @@ void make_folders(const std::string& path) {
        folder = folder.parent_path()) {
     if (folder.has_filename()) missing.push_back(folder);  // not where a slash ends the path
   }
-  for (auto folder = missing.rbegin(); folder != missing.rend(); ++folder) {
-    if (!fs::create_directory(*folder, error) && error) {
-      fail_system("create the folder", path, error.value());
-    }
-    flush(open_for_reading(folder->parent_path()), "flush the folder of", path);
-  }
+  for (auto folder = missing.rbegin(); folder != missing.rend(); ++folder) make_folder(*folder);
 }
 
 std::vector<std::string> names_in(const std::string& folder) {

@@ -22,6 +22,7 @@ struct SystemCalls {
   int (*fsync)(int file);
   int (*renameat)(int old_folder, const char* old_name, int new_folder, const char* new_name);
   int (*unlinkat)(int folder, const char* name, int flags);
+  int (*mkdirat)(int folder, const char* name, mode_t mode);
 };
 extern SystemCalls system_calls;
 
@@ -59,6 +60,10 @@ FileDescriptor open_for_reading(const std::string& path);
 /// fsync: makes the content of a file, or the names in a folder, durable. `action` and `path` only
 /// word the IoError of a failure.
 void flush(const FileDescriptor& file, std::string_view action, const std::string& path);
+
+/// Makes the folder `path`, durably, in one that is there; nothing if it is there already. Throws
+/// IoError.
+void make_folder(const std::string& path);
 
 /// Makes `path` and the folders above it, durably, where they are missing. Throws IoError.
 void make_folders(const std::string& path);

@@ -113,8 +113,9 @@ void LRScheduler::load_state_dict(const StateDict& state) {
   const std::vector<double> formula = rates_from(base_lrs, position);
   std::vector<double> rates;
   for (std::size_t g = 0; g < base_lrs.size(); ++g) {
-    // States of older versions have no rates; theirs were the formula's.
-    const std::string saved = "last_lr." + std::to_string(g);
+    // PyTorch calls them _last_lr. States of older versions have none; theirs were the formula's.
+    std::string saved = "last_lr." + std::to_string(g);
+    if (!state.contains(saved)) saved.insert(0, "_");
     rates.push_back(state.contains(saved) ? state.number(saved) : formula[g]);
     check_not_negative(rates[g], "LR schedule", "last_lr");
   }

@@ -149,7 +149,7 @@ bool saves_input(const Op& op, std::size_t index, std::uint32_t needed = ~0u) {
 /// True if only the caller's handle knows this tensor and only this tensor its storage: nobody can
 /// see the elements afterwards, a recorded history included, which would hold a reference.
 bool is_dead(const TensorImpl& impl) {
-  return impl.references == 1 && impl.storage && impl.storage->unique() &&
+  return impl.unique() && impl.storage && impl.storage->unique() &&
          !impl.has(TensorImpl::kIsLeafVariable) && impl.data && !impl.storage->context;
 }
 

@@ -61,7 +61,7 @@ void defer_batch_norm(const Call& call, const OutputSpec& spec, Outputs& outputs
 
 /// True if only one handle knows the tensor, and no hook waits for its gradient.
 bool is_free(const Tensor& tensor) {
-  return tensor.impl()->references == 1 && !(hooks.observed && hooks.observed(tensor));
+  return tensor.impl()->unique() && !(hooks.observed && hooks.observed(tensor));
 }
 
 /// What was recorded as the first result of `d`.

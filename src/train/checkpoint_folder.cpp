@@ -72,9 +72,7 @@ void CheckpointFolder::resumed_from(std::int64_t step, std::optional<std::int64_
 void CheckpointFolder::write(std::int64_t step, const StateDict& state,
                              const std::optional<Score>& score) {
   // Only this folder: if the run's is gone, its disk may be, too, and will come back.
-  std::error_code error;
-  const auto above = std::filesystem::path(path_).parent_path();
-  if (std::filesystem::is_directory(above, error)) io::make_folders(path_);
+  io::make_folder(path_);
   save_checkpoint(state, path_of(step));
   std::erase(good_, step);
   good_.push_back(step);

@@ -1,8 +1,12 @@
 #include "tuner/selector.h"
 
+#include <pthread.h>
+
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <limits>
+#include <mutex>
 #include <optional>
 
 #include <facula/parallel.h>
@@ -13,6 +17,27 @@
 
 namespace facula::tuner {
 namespace {
+
+/// `switching` guards which selection is active; `deciding`, the later of the two where both are
+/// taken, the decisions of all selectors.
+std::mutex switching, deciding;
+/// Whether a thread measures.
+std::atomic_flag measuring;
+/// The child of a fork() finds nobody at any of it.
+[[maybe_unused]] const int at_fork = pthread_atfork(
+    [] {
+      switching.lock();
+      deciding.lock();
+    },
+    [] {
+      deciding.unlock();
+      switching.unlock();
+    },
+    [] {
+      measuring.clear();
+      deciding.unlock();
+      switching.unlock();
+    });
 
 using Seconds = std::chrono::duration<double>;
 
@@ -130,7 +155,7 @@ std::size_t MeasuringSelector::select(const std::vector<Implementation>& list,
   const std::string key = problem_of(args, list, choices), threads = threads_suffix();
   const std::string problem = key + threads;
   {
-    const std::lock_guard lock(mutex_);
+    const std::lock_guard lock(deciding);
     const auto known = known_.find(problem);
     if (known != known_.end()) return known->second;
     if (const auto recalled = recall(key, threads, list, choices)) {
@@ -138,17 +163,17 @@ std::size_t MeasuringSelector::select(const std::vector<Implementation>& list,
       return *recalled;
     }
   }
-  if (measuring_.test_and_set()) return choices[0];
+  if (measuring.test_and_set()) return choices[0];
   const struct Unlock {
     std::atomic_flag& flag;
     ~Unlock() { flag.clear(); }
-  } unlock{measuring_};
+  } unlock{measuring};
   const std::vector<double> times = measure(list, choices, args);
   const auto fastest =
       static_cast<std::size_t>(std::min_element(times.begin(), times.end()) - times.begin());
   const std::size_t chosen = choices[times[fastest] < kWorthwhile * times[0] ? fastest : 0];
   if (runtime::tl_mode & runtime::kVerbose) log_decision(problem, list, choices, times, chosen);
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(deciding);
   known_.emplace(problem, chosen);
   choices_[problem] = list[chosen].name;
   return chosen;
@@ -172,12 +197,12 @@ std::optional<std::size_t> MeasuringSelector::recall(const std::string& problem,
 }
 
 std::map<std::string, std::string> MeasuringSelector::choices() {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(deciding);
   return choices_;
 }
 
 void MeasuringSelector::load_choices(std::map<std::string, std::string> choices) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard lock(deciding);
   known_.clear();
   choices_ = std::move(choices);
 }
@@ -199,11 +224,6 @@ tuner::MeasuringSelector* selector_for(Alternatives alternatives) {
   return alternatives == Alternatives::same_bits ? same : any;
 }
 
-std::mutex& switch_mutex() {
-  static std::mutex mutex;
-  return mutex;
-}
-
 /// How an active selection is named in a tuning record.
 const char* name_of(std::optional<Alternatives> alternatives) {
   if (!alternatives) return "none";
@@ -213,12 +233,12 @@ const char* name_of(std::optional<Alternatives> alternatives) {
 }  // namespace
 
 bool benchmark() {
-  const std::lock_guard lock(switch_mutex());
+  const std::lock_guard lock(tuner::switching);
   return active().has_value();
 }
 
 void benchmark(bool enabled, Alternatives alternatives) {
-  const std::lock_guard lock(switch_mutex());
+  const std::lock_guard lock(tuner::switching);
   active() = enabled ? std::optional(alternatives) : std::nullopt;
   runtime::set_selector(enabled ? selector_for(alternatives) : nullptr);
 }
@@ -230,7 +250,7 @@ namespace facula::tuner {
 StateDict tuning_record() {
   using backends::cpu::Alternatives;
   StateDict record;
-  const std::lock_guard lock(backends::cpu::switch_mutex());
+  const std::lock_guard lock(switching);
   const std::optional<Alternatives> active = backends::cpu::active();
   record.set("alternatives", backends::cpu::name_of(active));
   StateDict choices;
@@ -249,7 +269,7 @@ StateDict tuning_record() {
 
 void load_tuning_record(const StateDict& record) {
   using backends::cpu::Alternatives;
-  const std::lock_guard lock(backends::cpu::switch_mutex());
+  const std::lock_guard lock(switching);
   const std::string& saved = record.text("alternatives");
   const std::string now = backends::cpu::name_of(backends::cpu::active());
   const std::string rounding = backends::cpu::name_of(Alternatives::any_rounding);

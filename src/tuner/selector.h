@@ -1,9 +1,7 @@
 // Choosing among an op's implementations by measurement.
 #pragma once
 
-#include <atomic>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -47,8 +45,6 @@ class MeasuringSelector : public runtime::Selector {
                                     const std::vector<std::size_t>& candidates);
 
   const backends::cpu::Alternatives alternatives_;
-  std::atomic_flag measuring_;
-  std::mutex mutex_;  // guards the rest
   std::unordered_map<std::string, std::size_t> known_;
   std::map<std::string, std::string> choices_;
 };

@@ -119,6 +119,32 @@ TEST(Function, NeedsUnusedOutputsAndPassedInputs) {
   expect_values(x.grad(), {5, 5});
 }
 
+// Whatever a backward gives, only what lies on the way to the wanted tensors gets a gradient.
+TEST(Function, GradientsOfOtherInputsGoNowhere) {
+  struct Product : Function<Product> {
+    static std::vector<Tensor> forward(FunctionContext& context, const std::vector<Tensor>& in) {
+      context.save_for_backward(in);
+      return {in[0] * in[1]};
+    }
+    static std::vector<Tensor> backward(FunctionContext& context, const std::vector<Tensor>& grad) {
+      const auto& in = context.saved_tensors();
+      return {grad[0] * in[1], grad[0] * in[0]};
+    }
+  };
+  const Tensor x = tensor(2.).requires_grad_(), weight = tensor(3.).requires_grad_();
+  const Tensor y = weight * 1;
+  int calls = 0;
+  register_hook(y, [&](const Tensor&) {
+    ++calls;
+    return Tensor();
+  });
+  const Tensor product = Product::apply({x, y})[0];
+  EXPECT_EQ(grad({product}, {x}, {.retain_graph = true})[0].item<double>(), 3);
+  EXPECT_EQ(calls, 0);
+  EXPECT_EQ(grad({product}, {weight})[0].item<double>(), 2);
+  EXPECT_EQ(calls, 1);
+}
+
 TEST(Function, MistakesAreExplained) {
   const Tensor x = leaf({1, 2});
   const auto forward = [&](FunctionContext&) { return std::vector<Tensor>{x * 2}; };

@@ -1,5 +1,6 @@
 #include <facula/autograd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <thread>
 
@@ -47,6 +48,21 @@ TEST(Threads, BackwardOnSeparateGraphs) {
       weight.set_grad({});
     }
   });
+}
+
+// The sum takes the memory of x if the other thread is done with it by then.
+TEST(Threads, WhatOthersHaveGivenUpMayBeReused) {
+  for (int round = 0; round < kRounds; ++round) {
+    Tensor x = ones({1000});
+    std::thread other([copy = x]() mutable {
+      EXPECT_EQ(copy.sum().item<float>(), 1000);
+      copy = Tensor();
+    });
+    if (round % 2) std::this_thread::sleep_for(std::chrono::microseconds(20 * round));
+    const Tensor y = std::move(x) + 1;
+    other.join();
+    EXPECT_EQ(y.sum().item<float>(), 2000);
+  }
 }
 
 TEST(Threads, GraphsMayMoveToAnotherThread) {

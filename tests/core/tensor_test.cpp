@@ -164,6 +164,8 @@ TEST(Views, BasicIndexing) {
   expect_values(x.index({0, Slice(0, 2), 1}), {1, 5});
   expect_values(x.index({Ellipsis, -1}), {3, 7, 11, 15, 19, 23});
   expect_values(x.index({1, Slice(std::nullopt, std::nullopt, 2), Slice(-2)}), {14, 15, 22, 23});
+  expect_values(x.index({1, Slice(None, None, 2), Slice(-2, None)}), {14, 15, 22, 23});
+  expect_values(x.index({std::size_t{1}, Slice(None, 1), Slice(None, 2)}), {12, 13});
   EXPECT_EQ(x.index({None, 0}).sizes().vec(), (Sizes{1, 3, 4}));
   EXPECT_EQ(x.index({Ellipsis, None}).sizes().vec(), (Sizes{2, 3, 4, 1}));
   EXPECT_EQ(x.index({Slice(5, 9)}).sizes().vec(), (Sizes{0, 3, 4}));

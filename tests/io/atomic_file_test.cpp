@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <optional>
+
 #include "test_files.h"
 
 namespace facula::io {
@@ -86,11 +88,10 @@ TEST(AtomicFile, KeepsPermissions) {
 
 TEST(AtomicFile, SurvivesAChangeOfFolder) {
   TempFolder folder;
-  const auto before = std::filesystem::current_path();
-  std::filesystem::current_path(folder.path());
+  auto inside = std::make_optional<InFolder>(folder.path());
   AtomicFile file("a");
   file.write("x");
-  std::filesystem::current_path(before);
+  inside.reset();
   file.commit();
   EXPECT_EQ(get(folder / "a"), "x");
 }

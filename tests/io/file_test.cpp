@@ -111,6 +111,29 @@ TEST(ReadFile, ReportsFoldersAndForbiddenFiles) {
   ::chmod(folder.path().c_str(), 0700);
 }
 
+TEST(MakeFolder, MakesOneAndNoneAbove) {
+  const TempFolder folder;
+  make_folder(folder / "a");
+  make_folder(folder / "a");
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "a"));
+  expect_error([&] { make_folder(folder / "missing/b"); }, {folder / "missing/b", "No such file"});
+  EXPECT_EQ(folder.names(), std::vector<std::string>{"a"});
+  put(folder / "file", "content");
+  expect_error([&] { make_folder(folder / "file"); }, {folder / "file", "File exists"});
+  const InFolder inside(folder.path());
+  make_folder("b");
+  EXPECT_TRUE(std::filesystem::is_directory(folder / "b"));
+}
+
+TEST(MakeFolders, MakesThoseAbove) {
+  const TempFolder folder;
+  make_folders(folder / "a/b/../c/");
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "a/c"));
+  put(folder / "a/file", "content");
+  expect_error([&] { make_folders(folder / "a/file/d"); },
+               {folder / "a/file", "create the folder"});
+}
+
 TEST(WriteAll, ReportsAFullDisk) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "needs /dev/full";
   FileDescriptor full(::open("/dev/full", O_WRONLY));

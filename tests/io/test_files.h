@@ -46,6 +46,23 @@ class TempFolder {
   std::string path_;
 };
 
+/// Makes `folder` the process's current one while it lives.
+class InFolder {
+ public:
+  explicit InFolder(const std::string& folder) : before_(std::filesystem::current_path()) {
+    std::filesystem::current_path(folder);
+  }
+  ~InFolder() {
+    std::error_code ignored;
+    std::filesystem::current_path(before_, ignored);
+  }
+  InFolder(const InFolder&) = delete;
+  InFolder& operator=(const InFolder&) = delete;
+
+ private:
+  const std::filesystem::path before_;
+};
+
 inline void put(const std::string& path, std::string_view content) {
   std::ofstream(path, std::ios::binary) << content;
 }

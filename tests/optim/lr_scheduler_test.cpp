@@ -278,6 +278,17 @@ TEST_F(Schedules, AStateWithoutRatesHasTheFormulas) {
   EXPECT_THROW(schedule.load_state_dict(old), ValueError);
 }
 
+TEST_F(Schedules, PyTorchsStatesHaveTheirRatesElsewhere) {
+  StateDict state;  // what else they hold does not matter
+  state.set("last_epoch", std::int64_t{4});
+  state.set("base_lrs.0", 0.4);
+  state.set("_last_lr.0", 0.03);  // after another schedule's steps
+  StepLR schedule(optimizer, {.step_size = 3, .gamma = 0.5});
+  schedule.load_state_dict(state);
+  EXPECT_EQ(optimizer.lr(), 0.03);
+  EXPECT_EQ(schedule.last_epoch(), 4);
+}
+
 TEST_F(Schedules, LoadErrorsChangeNothing) {
   OneCycleLR schedule(optimizer, {.max_lr = {1}, .total_steps = 5});
   schedule.set(2);

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include <facula/autograd.h>
+#include <facula/backends.h>
 #include <facula/nn.h>
 
 #if defined(FACULA_FORKS_WITH_THREADS)
@@ -65,6 +66,24 @@ TEST(Fork, ModulesCanBeCopiedWhileOthersAre) {
   for (int i = 0; i < 100; ++i) {
     ASSERT_TRUE(in_a_child([&] { return nn::clone(model).parameters().size() == 2; })) << i;
   }
+}
+
+TEST(Fork, ImplementationsCanBeMeasuredWhileOthersAre) {
+  backends::cpu::benchmark(true);
+  std::atomic<std::int64_t> side = 8;
+  const auto convolve_another_size = [&] {
+    const std::int64_t now = 8 + ++side % 400;
+    conv2d(ones({1, 1, now, 9}), ones({16, 1, 3, 3}));
+  };
+  const Meanwhile others(convolve_another_size);
+  for (int i = 0; i < 50; ++i) {
+    ASSERT_TRUE(in_a_child([&] {
+      convolve_another_size();
+      backends::cpu::benchmark(false);
+      return true;
+    })) << i;
+  }
+  backends::cpu::benchmark(false);
 }
 
 TEST(Fork, GradientsCanBeComputedWhileOthersAre) {

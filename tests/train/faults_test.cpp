@@ -247,10 +247,10 @@ TEST(Faults, AFolderThatComesBackIsWrittenToAgain) {
   const TempFolder folder;
   SmallRun({}).fit({.run_folder = folder / "whole"});
   const std::string run = folder / "run";
-  std::atomic<int> opened = 0, renamed = 0;
+  std::atomic<int> tried = 0, renamed = 0;
   const FaultyCalls calls(
       [&](int, std::string_view call) {
-        opened += call == "open";
+        tried += call == "mkdir";
         renamed += call == "rename";
         return Fault::none;
       },
@@ -259,13 +259,13 @@ TEST(Faults, AFolderThatComesBackIsWrittenToAgain) {
   TrainerOptions trainer = each_steps(run, 2);
   trainer.on_step = [&](const StepReport& report) {
     // Training waits until the writer has tried in vain, and later until it has succeeded.
-    const auto& awaited = report.step < 15 ? opened : renamed;
+    const auto& awaited = report.step < 15 ? tried : renamed;
     for (int i = 0; report.step > 5 && i < 500 && awaited == before; ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     if (report.step == 5) {
       std::filesystem::rename(run, run + "-away");
-      before = opened;
+      before = tried;
     } else if (report.step == 15) {
       std::filesystem::rename(run + "-away", run);
       before = renamed;

@@ -68,6 +68,9 @@ class FaultyCalls {
         },
         [](int folder, const char* name, int flags) {
           return around("unlink", [&] { return current()->usual_.unlinkat(folder, name, flags); });
+        },
+        [](int folder, const char* name, mode_t mode) {
+          return around("mkdir", [&] { return current()->usual_.mkdirat(folder, name, mode); });
         }};
   }
   ~FaultyCalls() {

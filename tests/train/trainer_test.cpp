@@ -182,8 +182,7 @@ TEST(Trainer, OutputsWithoutClassesAreRefusedBeforeAnUpdate) {
 TEST(Trainer, RunsKeepToTheirFolderWhereverTheProcessGoes) {
   const TempFolder folder;
   std::filesystem::create_directory(folder / "elsewhere");
-  const std::filesystem::path before = std::filesystem::current_path();
-  std::filesystem::current_path(folder / ".");
+  const io::InFolder inside(folder.path());
   Classifier model;
   optim::SGD optimizer(model.parameters(), {.lr = 0.1});
   Trainer(
@@ -192,7 +191,6 @@ TEST(Trainer, RunsKeepToTheirFolderWhereverTheProcessGoes) {
        .run_folder = "run",
        .on_step = [&](const StepReport&) { std::filesystem::current_path(folder / "elsewhere"); }})
       .fit(loader_of(rows(32)));
-  std::filesystem::current_path(before);
   EXPECT_TRUE(std::filesystem::is_empty(folder / "elsewhere"));
   EXPECT_TRUE(std::filesystem::exists(folder / "run/model.safetensors"));
 }

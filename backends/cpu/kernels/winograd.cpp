@@ -122,8 +122,7 @@ template <class Rows, class Columns, bool Partial>
                                                     std::int64_t position_stride) {
   transform<Rows, Columns>(
       [&](int i, int j) FACULA_INLINED {
-        // The first columns overlap the tile before.
-        if (j >= Columns::kIn - kTile) __builtin_prefetch(next.at[i][j] + c);
+        __builtin_prefetch(next.at[i][j] + c);
         return load<Partial>(pixels.at[i][j] + c, lanes);
       },
       [&](int i, int j, Raw value) FACULA_INLINED {

@@ -193,8 +193,10 @@ void run_gather(const Indexed& loop, DType dtype, const char* op) {
 }
 
 void run_add(const Indexed& loop, DType dtype, double alpha, const char* op) {
-  with_numeric_type(dtype, [&](auto element) {
-    loop.run<Action::scatter_add, decltype(element)>(static_cast<decltype(element)>(alpha), op);
+  with_numeric_type(dtype, [&]<class T>(T) {
+    // Through the widest integer, for -1 times bytes to subtract.
+    using Exact = std::conditional_t<std::is_integral_v<T>, std::int64_t, T>;
+    loop.run<Action::scatter_add, T>(static_cast<T>(static_cast<Exact>(alpha)), op);
   });
 }
 

@@ -125,6 +125,8 @@ struct MaxPool2dOptions {
   Size2d dilation = 1;
   bool ceil_mode = false;
 };
+/// Maxima of windows: [N, C, H, W] or [C, H, W], H to floor((H + 2 padding - dilation (kernel - 1)
+/// - 1) / stride) + 1, with ceil_mode to the ceiling where the last window begins inside; so W.
 class FACULA_API MaxPool2d : public Module {
  public:
   explicit MaxPool2d(MaxPool2dOptions options, Place place = {});
@@ -143,6 +145,8 @@ struct AvgPool2dOptions {
   bool ceil_mode = false;
   bool count_include_pad = true;
 };
+/// Averages of windows, sizes as MaxPool2d's with dilation 1. Pixels of the padding count as zeros,
+/// or, without count_include_pad, not at all.
 class FACULA_API AvgPool2d : public Module {
  public:
   explicit AvgPool2d(AvgPool2dOptions options, Place place = {});

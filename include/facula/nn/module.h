@@ -18,9 +18,9 @@
 // * A block of your own takes a Place, and is declared `Block block{32, 64, {*this, "block"}}`:
 //     Block(int in, int out, nn::Place place = {}) : Module(place), ... {}
 // * A module is a value. What is registered is the place in the parent; copying, moving and
-// assigning
-//   exchange only what is in it. So `model.fc = nn::Linear({.in = 512, .out = 10})` replaces a
-//   layer, and a module may be returned from a function or kept in a std::optional member.
+//   assigning exchange only what is in it. So `model.fc = nn::Linear({.in = 512, .out = 10})`
+//   replaces a layer, and a module may be returned from a function or kept in a std::optional
+//   member.
 // * A copy shares the parameters' tensors, as a copied Tensor does, while train() and hooks are its
 //   own; clone(module) copies the tensors as well. Hence sharing is assignment: after
 //   `decoder.weight = encoder.weight`, parameters() lists the one tensor once, under the name that

@@ -1,7 +1,10 @@
 #include "ops/attrs/index_add.h"
 
+#include <cmath>
+
 #include <facula/ops.h>
 
+#include "core/number_range.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/indexing.h"
 
@@ -29,6 +32,12 @@ OpDef define_index_add() {
                 kNumericTypes.contains(self.dtype()) && source.dtype() == self.dtype(),
                 "index_add: self is {} and source {}; both must be of one numeric dtype",
                 name_of(self.dtype()), name_of(source.dtype()));
+            const double alpha = c.attrs<index_add_attrs>().alpha;
+            check<DTypeError>(
+                self.is_floating_point() || (alpha == std::trunc(alpha) && fits(alpha, kInt64)),
+                "index_add: alpha is {}, but {} tensors take an integer; convert "
+                "them with to(kFloat32)",
+                alpha, name_of(self.dtype()));
             const bool as_self = self.suggest_memory_format() == kChannelsLast;
             c.out(self.dtype(), self.sizes(), (as_self ? self : source).suggest_memory_format());
           },
@@ -51,12 +60,18 @@ OpDef define_index_add() {
           [](Samples& s) {
             s.add({s.normal({5, 3}), 0, s.integers({4}, 0, 5), s.normal({4, 3})});
             s.add({s.normal({2, 3, 4}), 1, s.integers({6}, 0, 3), s.normal({2, 6, 4}), 0.5});
+            s.add({s.integers({5}, 0, 9), 0, s.integers({4}, 0, 5), s.integers({4}, 0, 9), -2});
             s.add({s.normal({2, 4}), -1, s.integers({3}, 0, 4), s.normal({2, 3})});
             s.add({s.normal({2, 9, 3, 4}), 3, s.integers({5}, 0, 4), s.normal({2, 9, 3, 5})});
           },
       .errors =
           [](ErrorSamples& e) {
             e.fails({e.normal({3}), 0, e.integers({2}, 0, 3), e.normal({3})}, "expected [2]");
+            for (const double alpha : {0.5, 1e30, std::nan("")}) {
+              e.fails(
+                  {e.integers({3}, 0, 9), 0, e.integers({2}, 0, 3), e.integers({2}, 0, 9), alpha},
+                  "take an integer");
+            }
             e.fails({e.normal({3}), 0, e.integers({2}, 3, 5), e.normal({2})}, "out of range");
             e.fails({e.normal({3}), 0, e.integers({2}, 0, 3), e.integers({2}, 0, 3)},
                     "numeric dtype");

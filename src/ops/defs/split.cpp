@@ -7,8 +7,6 @@
 namespace facula::ops {
 namespace {
 
-constexpr std::int64_t kMaxPieces = 256;
-
 void infer(Infer& c) {
   const Tensor& self = c.in(0);
   const auto& a = c.attrs<split_attrs>();
@@ -18,9 +16,9 @@ void infer(Infer& c) {
   check<ValueError>(a.split_size > 0 || (a.split_size == 0 && size == 0),
                     "split: split_size is {}, must be positive", a.split_size);
   const std::int64_t pieces = size == 0 ? 1 : size / a.split_size + (size % a.split_size != 0);
-  check<ValueError>(pieces <= kMaxPieces,
+  check<ValueError>(pieces <= kMostViews,
                     "split: {} pieces, at most {} are possible; take them one by one with narrow",
-                    pieces, kMaxPieces);
+                    pieces, kMostViews);
   for (std::int64_t i = 0; i < pieces; ++i) {
     const Region region =
         slice_region(self.sizes(), self.strides(), dim, i * a.split_size,
@@ -53,7 +51,7 @@ OpDef define_split() {
   return view_op({
       .signature = "split(Tensor self, int split_size, int dim=0) -> Tensor[]",
       .doc = "Views of split_size entries of dimension dim each, the last one perhaps smaller; at "
-             "most 256.",
+             "most 65535.",
       .infer = infer,
       .gradient = gradient,
       .samples =
@@ -61,11 +59,12 @@ OpDef define_split() {
             s.add({s.normal({5, 2}), 2});
             s.add({s.normal({2, 6}), 3, -1});
             s.add({s.normal({0, 2}), 2});
+            s.add({s.normal({300}), 1});
           },
       .errors =
           [](ErrorSamples& e) {
             e.fails({e.normal({4}), 0}, "must be positive");
-            e.fails({e.normal({257}), 1}, "at most 256");
+            e.fails({e.normal({65536}), 1}, "at most 65535");
             e.fails({e.normal({}), 1}, "0-d tensor");
           },
   });

@@ -7,17 +7,15 @@
 namespace facula::ops {
 namespace {
 
-constexpr std::int64_t kMaxEntries = 256;
-
 void infer(Infer& c) {
   const Tensor& self = c.in(0);
   check<ShapeError>(self.dim() > 0, "unbind: a 0-d tensor has no entries");
   const int dim = wrap_dim(c.attrs<unbind_attrs>().dim, self.dim(), "unbind");
   const std::int64_t size = self.sizes()[dim];
-  check<ValueError>(size <= kMaxEntries,
+  check<ValueError>(size <= kMostViews,
                     "unbind: dimension {} of {} has {} entries, at most {} are possible; take them "
                     "one by one with select",
-                    dim, self.sizes(), size, kMaxEntries);
+                    dim, self.sizes(), size, kMostViews);
   for (std::int64_t i = 0; i < size; ++i) {
     const Region region = select_region(self.sizes(), self.strides(), dim, i);
     c.view(region.sizes, region.strides, self.storage_offset() + region.offset);
@@ -42,7 +40,7 @@ void gradient(GradientContext& g) {
 OpDef define_unbind() {
   return view_op({
       .signature = "unbind(Tensor self, int dim=0) -> Tensor[]",
-      .doc = "Views of all entries of dimension dim, which disappears; at most 256.",
+      .doc = "Views of all entries of dimension dim, which disappears; at most 65535.",
       .infer = infer,
       .gradient = gradient,
       .samples =
@@ -50,11 +48,12 @@ OpDef define_unbind() {
             s.add({s.normal({3, 2})});
             s.add({s.normal({2, 3}), -1});
             s.add({s.normal({4})});
+            s.add({s.normal({300})});
           },
       .errors =
           [](ErrorSamples& e) {
             e.fails({e.normal({})}, "0-d tensor");
-            e.fails({e.normal({257})}, "at most 256");
+            e.fails({e.normal({65536})}, "at most 65535");
           },
   });
 }

@@ -7,6 +7,9 @@
 
 namespace facula {
 
+/// As many views can one call make: nodes count their outputs in 16 bits.
+constexpr std::int64_t kMostViews = 65535;
+
 /// What remains to be said of a view op; its rule calls Infer::view.
 struct ViewSpec {
   Required<const char*> signature;
