@@ -79,10 +79,10 @@ class Axis {
         segment_of_(w.outputs),
         taps_(w.taps) {
     const std::int64_t classes = transposed ? w.stride : 1;
+    const Scratch<std::int64_t> shifts(w.taps);
     std::int64_t used = 0;
-    for (std::int64_t first = 0; first < classes; ++first) {
+    for (std::int64_t first = 0; first < std::min(classes, w.outputs); ++first) {
       const std::int64_t begin = used;
-      Scratch<std::int64_t> shifts(w.taps);
       for (std::int64_t tap = 0; tap < w.taps; ++tap) {
         const std::int64_t shift =
             transposed ? first + w.padding - tap * w.dilation : tap * w.dilation - w.padding;

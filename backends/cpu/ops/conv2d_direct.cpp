@@ -508,6 +508,8 @@ Refusal refuse(const KernelArgs& args) {
     return "many channels";
   }
   if (conv_kind(args) == ConvKind::backward_input && s.dilation_w != 1) return "dilation";
+  // Lines are copied with the zeros beside them.
+  if (s.pad_w > s.w + s.kw) return "padding wider than the image";
   return refuse_epilogue(args);
 }
 

@@ -172,7 +172,7 @@ Tensor correlate(const Tensor& a, const Tensor& b, std::int64_t pixels) {
                            .a_runs = start,
                            .b_runs = start,
                            .sums = own,
-           .sums_step = size / m,
+                           .sums_step = size / m,
                            .next_a = {rows_a + (first + rows) * m, m, next, m},
                            .next_b = {rows_b + (first + rows) * n, n, next, n}});
     }

@@ -50,7 +50,7 @@ struct Limits {
 constexpr Limits kLimits[] = {{1, 16, 0.5, 1 << 20, 24, 8}, {2, 32, 0.8, 0, 48, 16}};
 
 /// Sums over more channels, which go by blocks, could exceed the errors stated in backends.h.
-constexpr std::int64_t kMostSummed = 16384;
+constexpr std::int64_t kMostSummed = 4096;
 
 /// With fewer tiles gradients of weights have little but their own transform to compute.
 constexpr std::int64_t kFewestTilesOfGradient = 16;
