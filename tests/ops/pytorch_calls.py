@@ -206,6 +206,7 @@ CALLS = {
     'equal': lambda x, other: torch.tensor(torch.equal(x, other)),
     'max_all': torch.max,
     'min_all': torch.min,
+    'where_scalar': torch.where,
     'sub_alpha': lambda x, other, alpha: torch.sub(x, other, alpha=alpha),
     'adaptive_avg_pool2d': lambda x, size: F.adaptive_avg_pool2d(x, (size * 2)[:2]),
     'addcdiv': lambda x, a, b, value=1.0: torch.addcdiv(x, a, b, value=value),
