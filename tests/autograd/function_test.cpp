@@ -134,14 +134,14 @@ TEST(Function, GradientsOfOtherInputsGoNowhere) {
   const Tensor x = tensor(2.).requires_grad_(), weight = tensor(3.).requires_grad_();
   const Tensor y = weight * 1;
   int calls = 0;
-  register_hook(y, [&](const Tensor&) {
+  autograd::register_hook(y, [&](const Tensor&) {
     ++calls;
     return Tensor();
   });
   const Tensor product = Product::apply({x, y})[0];
-  EXPECT_EQ(grad({product}, {x}, {.retain_graph = true})[0].item<double>(), 3);
+  EXPECT_EQ(autograd::grad({product}, {x}, {.retain_graph = true})[0].item<double>(), 3);
   EXPECT_EQ(calls, 0);
-  EXPECT_EQ(grad({product}, {weight})[0].item<double>(), 2);
+  EXPECT_EQ(autograd::grad({product}, {weight})[0].item<double>(), 2);
   EXPECT_EQ(calls, 1);
 }
 
