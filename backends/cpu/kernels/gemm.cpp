@@ -263,15 +263,13 @@ void dot_tile(const DotBlock<T>& p, std::int64_t i, std::int64_t j) {
     for (int r = 0; r < M; ++r) a[r] += p.a_step;
     for (int s = 0; s < N; ++s) b[s] += p.b_step;
   }
+  T totals[M][N];
+  sum_lanes<T, M, N>(sums, totals);
 #pragma GCC unroll 6
   for (int r = 0; r < M; ++r) {
-    T totals[N];
-    constexpr int kTogether = N < kDotColumns ? N : kDotColumns;
-#pragma GCC unroll 2
-    for (int s = 0; s < N; s += kTogether) sum_lanes<T, kTogether>(sums[r] + s, totals + s);
     T* to = p.c + (i + r) * p.c_stride + j;
     for (int s = 0; s < N; ++s) {
-      const T total = p.column_bias ? totals[s] + p.column_bias[j + s] : totals[s];
+      const T total = p.column_bias ? totals[r][s] + p.column_bias[j + s] : totals[r][s];
       to[s] = p.accumulate ? to[s] + total : total;
     }
   }

@@ -167,5 +167,54 @@ template <class T, int n>
   }
 }
 
+#if defined(__AVX512F__)
+/// The same bits for four vectors of each of M <= 4 rows, four lanes of the result for a row.
+/// Masks keep GCC 12 from warning of what the plain forms leave undefined.
+template <int M>
+[[gnu::always_inline]] inline __m512 sum_lanes_of_rows(const __m512 (*rows)[4]) {
+  constexpr __mmask16 kAll = 0xffff;
+#define FACULA_ADD_SHUFFLED(shuffle, a, b, first, second)  \
+  _mm512_add_ps(_mm512_maskz_##shuffle(kAll, a, b, first), \
+                _mm512_maskz_##shuffle(kAll, a, b, second))
+  __m512 quarters[4];  // of the vectors of a row, one after the other
+  for (int r = 0; r < M; ++r) {
+    const __m512* v = rows[r];
+    const __m512 low = FACULA_ADD_SHUFFLED(shuffle_f32x4, v[0], v[1], 0x44, 0xee);
+    const __m512 high = FACULA_ADD_SHUFFLED(shuffle_f32x4, v[2], v[3], 0x44, 0xee);
+    quarters[r] = FACULA_ADD_SHUFFLED(shuffle_f32x4, low, high, 0x88, 0xdd);
+  }
+  for (int r = M; r < 4; ++r) quarters[r] = quarters[0];
+  const __m512 upper = FACULA_ADD_SHUFFLED(shuffle_ps, quarters[0], quarters[1], 0x88, 0xdd);
+  const __m512 lower = FACULA_ADD_SHUFFLED(shuffle_ps, quarters[2], quarters[3], 0x88, 0xdd);
+  const __m512 columns = FACULA_ADD_SHUFFLED(shuffle_ps, upper, lower, 0x88, 0xdd);
+#undef FACULA_ADD_SHUFFLED
+  const __m512i by_rows = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  return _mm512_maskz_permutexvar_ps(kAll, by_rows, columns);
+}
+#endif
+
+/// The sums of the lanes of each of M x N vectors, with the bits of sum_lanes().
+template <class T, int M, int N>
+[[gnu::always_inline]] inline void sum_lanes(const typename Vec<T>::Raw (&vectors)[M][N],
+                                             T (&totals)[M][N]) {
+#if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4 && N == 4 && M > 1) {
+    constexpr int kRest = M % 4;
+    for (int r = 0; r + 4 <= M; r += 4) {
+      _mm512_storeu_ps(totals[r], sum_lanes_of_rows<4>(vectors + r));
+    }
+    if constexpr (kRest > 0) {
+      _mm512_mask_storeu_ps(totals[M - kRest], static_cast<__mmask16>((1 << 4 * kRest) - 1),
+                            sum_lanes_of_rows<kRest>(vectors + M - kRest));
+    }
+    return;
+  }
+#endif
+  for (int r = 0; r < M; ++r) {
+    constexpr int kTogether = N < 4 ? N : 4;
+    for (int s = 0; s < N; s += kTogether) sum_lanes<T, kTogether>(vectors[r] + s, totals[r] + s);
+  }
+}
+
 }  // namespace
 }  // namespace facula::cpu::FACULA_ISA
