@@ -1,9 +1,11 @@
 #include "runtime/op_registry.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
+
+#include <facula/parallel.h>
 
 namespace facula {
 
@@ -102,11 +104,13 @@ void register_peak(DeviceType device, double (*measure)()) {
 
 double peak_gflops(DeviceType device) {
   static std::mutex measuring;
-  static std::optional<double> peaks[kDeviceTypeCount];
+  // By number of threads; never destroyed, like the table.
+  static auto* peaks = new std::map<int, double>[kDeviceTypeCount];
   const auto i = static_cast<std::size_t>(device);
   const std::lock_guard lock(measuring);
-  if (!peaks[i]) peaks[i] = peak_measures[i] ? peak_measures[i]() : 0;
-  return *peaks[i];
+  const auto [peak, first] = peaks[i].try_emplace(get_num_threads(), 0);
+  if (first && peak_measures[i]) peak->second = peak_measures[i]();
+  return peak->second;
 }
 
 const std::vector<Implementation>& implementations(OpId id, DeviceType device) {

@@ -79,8 +79,8 @@ const std::vector<Implementation>& implementations(OpId id, DeviceType device);
 /// Adds an implementation at the end of an op's list.
 void register_implementation(OpId id, DeviceType device, Implementation implementation);
 
-/// Float32 multiply-adds that a device can do at most, in GFLOP/s, measured when first asked for; 0
-/// if its backend does not tell.
+/// Float32 multiply-adds that a device can do at most, in GFLOP/s, measured when first asked for
+/// with a number of threads; 0 if its backend does not tell.
 double peak_gflops(DeviceType device);
 void register_peak(DeviceType device, double (*measure)());
 /// What run_multiply_adds (facula/system.h) calls.

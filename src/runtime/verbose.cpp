@@ -35,7 +35,12 @@ double multiplications(const KernelArgs& args) {
 /// results once each.
 std::string rate(const KernelArgs& args, double ms) {
   if (const double products = multiplications(args); products > 0) {
-    const double gflops = 2 * products / ms * 1e-6, peak = peak_gflops(args.out().device().type);
+    const double gflops = 2 * products / ms * 1e-6;
+    const Tensor& out = args.out();
+    // A vector holds half as many float64; what integers could reach is not measured.
+    const double peak = out.is_floating_point()
+                            ? peak_gflops(out.device().type) * 4 / double(size_of(out.dtype()))
+                            : 0;
     const std::string share =
         peak > 0 ? fmt::format(", {:.0f} % of peak", 100 * gflops / peak) : "";
     return fmt::format("{:.1f} GFLOP/s{}", gflops, share);

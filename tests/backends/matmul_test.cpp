@@ -4,6 +4,8 @@
 #include <pthread.h>
 #include <sys/time.h>
 
+#include "runtime/mode.h"
+#include "runtime/op_registry.h"
 #include "tests/backends/kernel_check.h"
 
 namespace facula {
@@ -159,6 +161,31 @@ TEST(Matmul, SignalHandlersRunOnTheStack) {
   sigaltstack(&stack_before, nullptr);
   EXPECT_GT(handled, 0);
   EXPECT_EQ(handled_elsewhere, 0);
+}
+
+// What the share of the peak in verbose mode refers to.
+TEST(Peak, IsThatOfTheThreadsInUse) {
+  register_peak(DeviceType::null, [] { return 100.0 * get_num_threads(); });
+  const ThreadsGuard restored;
+  for (int threads : {2, 1, 2}) {
+    set_num_threads(threads);
+    EXPECT_EQ(peak_gflops(DeviceType::null), 100 * threads);
+  }
+}
+
+TEST(Peak, VerboseModeTellsNoShareOfItForIntegers) {
+  const auto said_of = [](DType dtype) {
+    const Tensor x = ones({8, 8}, dtype);
+    testing::internal::CaptureStderr();
+    {
+      const runtime::ModeGuard verbose(runtime::kVerbose);
+      mm(x, x).numel();
+    }
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_NE(said_of(kFloat64).find(" % of peak"), std::string::npos);
+  EXPECT_NE(said_of(kInt64).find(" GFLOP/s"), std::string::npos);
+  EXPECT_EQ(said_of(kInt64).find("of peak"), std::string::npos);
 }
 
 }  // namespace

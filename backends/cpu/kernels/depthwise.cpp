@@ -199,7 +199,8 @@ void store_line(const DepthwiseLine& line) {
   (known ? kTaps[rows - 1][columns - 1] : store_taps<0, 0>)(line);
 }
 
-/// The sums of R x K taps in V vectors of channels.
+/// The sums of R x K taps in V vectors of channels. They stay in registers from the first line to
+/// the last, hence one function.
 template <int R, int K, int V, bool Whole>
 [[gnu::always_inline]] inline void add_vectors(const DepthwiseSums& s, std::int64_t c, int lanes) {
   Raw sums[R][K][V];

@@ -17,9 +17,10 @@ OpDef define_scatter() {
             const Tensor& self = c.in(0);
             const Tensor& src = c.in(2);
             check_index_grid(self, c.attrs<scatter_attrs>().dim, c.in(1), "scatter");
-            check<ShapeError>(src.sizes() == c.in(1).sizes(),
-                              "scatter: src has size {}, index {}; they must be equal", src.sizes(),
-                              c.in(1).sizes());
+            check<ShapeError>(
+                src.sizes() == c.in(1).sizes(),
+                "scatter: src has size {}, index {}; they must be equal: narrow the larger",
+                src.sizes(), c.in(1).sizes());
             check<DTypeError>(src.dtype() == self.dtype(),
                               "scatter: self is {} and src {}; both must be of one dtype",
                               name_of(self.dtype()), name_of(src.dtype()));
