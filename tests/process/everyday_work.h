@@ -16,7 +16,6 @@ namespace facula {
 /// Returns the last loss.
 inline double everyday_work() {
   namespace T = data::transforms;
-  manual_seed(1);
   const auto images =
       data::from_tensors(randint(0, 256, {24, 1, 28, 28}).to(kUInt8), arange(24).remainder(10), 10);
   const data::DataLoader loader(

@@ -72,7 +72,7 @@ TEST(Faults, OldOnesGoOnlyAfterTheNewOneIsDurable) {
       },
       0);
   checkpoints.write(2, state_of(2), std::nullopt);
-  EXPECT_EQ(order, "open open write write write fsync rename fsync unlink ");
+  EXPECT_EQ(order, "mkdir open open write write write fsync rename fsync unlink ");
 }
 
 TEST(Faults, ACrashAtAnyCallLeavesTheOldOrTheNewFile) {
