@@ -114,8 +114,9 @@ void LRScheduler::load_state_dict(const StateDict& state) {
   std::vector<double> rates;
   for (std::size_t g = 0; g < base_lrs.size(); ++g) {
     // PyTorch calls them _last_lr. States of older versions have none; theirs were the formula's.
-    std::string saved = "last_lr." + std::to_string(g);
-    if (!state.contains(saved)) saved.insert(0, "_");
+    const std::string group = std::to_string(g);
+    const std::string saved =
+        (state.contains("last_lr." + group) ? "last_lr." : "_last_lr.") + group;
     rates.push_back(state.contains(saved) ? state.number(saved) : formula[g]);
     check_not_negative(rates[g], "LR schedule", "last_lr");
   }

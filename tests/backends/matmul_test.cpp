@@ -131,7 +131,8 @@ TEST(Matmul, SignalHandlersRunOnTheStack) {
   pthread_attr_destroy(&attributes);
   stack_begin = reinterpret_cast<std::uintptr_t>(begin);
   stack_end = stack_begin + bytes;
-  handled = handled_elsewhere = 0;
+  handled = 0;
+  handled_elsewhere = 0;
   // With an alternate stack nothing is overwritten, should it come to that: only seen.
   std::vector<char> spare(1 << 16);
   const stack_t alternate{.ss_sp = spare.data(), .ss_flags = 0, .ss_size = spare.size()};
