@@ -108,6 +108,45 @@ TEST(Depthwise, LargeResultsAreLikeSmallOnes) {
   }
 }
 
+// Neither time nor memory depends on strides, padding and dilation far beyond the image, in any
+// implementation.
+TEST(Convolutions, StepsFarBeyondTheImageTakeNothing) {
+  constexpr std::int64_t kFar = 1000000000, kFarthest = 2147483647;
+  struct Steps {
+    std::int64_t stride, padding, dilation;
+  };
+  for (DType dtype : {kFloat32, kFloat64}) {
+    for (MemoryFormat format : {kContiguous, kChannelsLast}) {
+      for (std::int64_t channels : {3, 32}) {
+        for (const Steps s : {Steps{kFarthest, 0, 1}, {kFar, kFar, 1}, {1, kFar, kFar}}) {
+          for (std::int64_t groups : {std::int64_t{1}, channels}) {
+            for (std::int64_t kernel : {1, 3}) {
+              if (kernel == 1 && s.dilation > 1) continue;
+              const Dims stride = {s.stride, s.stride}, padding = {s.padding, s.padding};
+              const Dims dilation = {s.dilation, s.dilation};
+              const Tensor x = ones({2, channels, 8, 8}, dtype).contiguous(format);
+              const Tensor w = ones({channels, channels / groups, kernel, kernel}, dtype);
+              const Tensor y = conv2d(x, w, {}, stride, padding, dilation, groups);
+              const Tensor grad = ones(y.sizes(), dtype).contiguous(format);
+              const double sum = y.sum().item<double>();
+              EXPECT_GT(sum, 0);
+              EXPECT_EQ(conv2d_backward_input(grad, w, x.sizes(), stride, padding, dilation, groups)
+                            .sum()
+                            .item<double>(),
+                        sum);
+              EXPECT_EQ(conv2d_backward_weight(grad, x, {kernel, kernel}, stride, padding, dilation,
+                                               groups)
+                            .sum()
+                            .item<double>(),
+                        sum);
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
 TEST(Depthwise, LeavesOtherGroupsAndTypesToOthers) {
   const auto refusal = [](IntList input, IntList weight, std::int64_t groups, DType dtype) {
     const Tensor x = zeros(input, dtype), w = zeros(weight, dtype);

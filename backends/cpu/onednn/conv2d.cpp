@@ -225,8 +225,15 @@ void run_backward_weight(const KernelArgs& args, const ConvShape& s) {
   reorder(s, kKind, chunks.images, out.strides(), inside, false, parts.data(), out.impl()->data);
 }
 
+/// The library goes through padding step by step, and finds places with 32 bits.
+constexpr std::int64_t kLongestStep = 1 << 15;
+
 Refusal refuse(const KernelArgs& args) {
   if (args.in(0).dtype() != kFloat32) return "only float32";
+  const ConvShape s = conv_shape_of(args);
+  const std::int64_t longest =
+      std::max({s.stride_h, s.stride_w, s.pad_h, s.pad_w, s.dilation_h, s.dilation_w});
+  if (longest > kLongestStep) return "strides, padding or dilation beyond 32768";
   if (const Refusal ended = onednn::refuse_at_end()) return ended;
   return refuse_epilogue(args);
 }

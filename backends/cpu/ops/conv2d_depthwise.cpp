@@ -202,8 +202,8 @@ class Correlation {
       line.channels = std::min(block_, channels_ - c);
       line.step = columns_.input_step * channels_;
       // What the next line meets for the first time.
-      line.ahead = {rows_.reach * width_ * channels_, rows_.input_step, width_ * channels_,
-                    columns_.input_step, channels_};
+      line.ahead = {rows_.reach * width_ * channels_, std::min(rows_.input_step, height_),
+                    width_ * channels_, std::min(columns_.input_step, width_), channels_};
       line.out_ahead = image.stream ? 0 : out_width_ * channels_;
       line.input += c;
       line.weights += c;
@@ -313,7 +313,8 @@ class WeightSums {
                            .sums_column_step = s.c};
     // What the patch below meets for the first time.
     const std::int64_t last_row = (s.kh - 1) * s.dilation_h + (p.lines - 1) * s.stride_h;
-    block.ahead = {(last_row + 1) * s.w * s.c, s.stride_h, s.w * s.c, s.stride_w, s.c};
+    block.ahead = {(last_row + 1) * s.w * s.c, std::min(s.stride_h, s.h), s.w * s.c,
+                   std::min(s.stride_w, s.w), s.c};
     block.grad_ahead = p.lines * s.ow * s.c;
     for (std::int64_t i = 0; i < s.kh; i += block.rows) {
       block.rows = std::min(kDepthwiseBlock, s.kh - i);

@@ -508,8 +508,7 @@ Refusal refuse(const KernelArgs& args) {
     return "many channels";
   }
   if (conv_kind(args) == ConvKind::backward_input && s.dilation_w != 1) return "dilation";
-  // Lines are copied with the zeros beside them.
-  if (s.pad_w > s.w + s.kw) return "padding wider than the image";
+  if (mostly_padding(s)) return "far more padding than image";
   return refuse_epilogue(args);
 }
 
