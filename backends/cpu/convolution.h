@@ -55,7 +55,9 @@ class ConvEpilogue {
 void sum_parts(float* parts, std::int64_t count, std::int64_t n);
 void sum_parts(double* parts, std::int64_t count, std::int64_t n);
 
-/// Whether lines of images that are copied with their padding would be little else.
-inline bool mostly_padding(const ConvShape& s) { return s.pad_w > 8 * (s.w + s.kw); }
+/// Whether images that are copied with their padding would be little else.
+inline bool mostly_padding(const ConvShape& s) {
+  return s.pad_h > 8 * (s.h + s.kh) || s.pad_w > 8 * (s.w + s.kw);
+}
 
 }  // namespace facula::cpu
