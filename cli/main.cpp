@@ -223,8 +223,8 @@ void add_train(CLI::App& app, TrainOptions& options, std::function<int()>& run) 
       ->check(whole<std::uint64_t>(0));
   command
       .add_option("--augment", options.augment,
-                  "flip, crop (by up to 4 pixels), both, or none (the default for images of one "
-                  "size; others are cropped and flipped as ImageNet's)")
+                  "flip, crop (by up to 4 pixels), both, or none (the default; folders and other "
+                  "sets of many sizes are cropped and flipped as ImageNet's)")
       ->delimiter(',')
       ->check(one_of({"flip", "crop", "none"}, "augmentation"));
   command.add_flag("--drop-last", options.drop_last,
@@ -431,25 +431,28 @@ void occupy_closed_streams() {
   }
 }
 
-/// Prints an error as one line, however many its message has.
+/// Prints an error as one line, however many its message has; they may be indented.
 int report(const std::string& message, int status) {
   std::string line;
+  bool begins = true;
   for (const char c : message) {
-    const bool space = c == ' ' || c == '\n';
-    if (!space) {
+    if (c == '\n') {
+      if (!begins) line += ' ';
+      begins = true;
+    } else if (!begins || c != ' ') {
       line += c;
-    } else if (!line.empty() && line.back() != ' ') {
-      line += ' ';
+      begins = false;
     }
   }
   std::fprintf(stderr, "facula: %s\n", line.c_str());
   return status;
 }
 
-/// `status`, unless the output is not complete. A full disk shows when the last of it goes there.
-int written(int status) {
+/// `status`, or `failure` if the output is not complete. A full disk shows when the last of it goes
+/// there.
+int written(int status, int failure = 1) {
   if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
-  return report(std::string("cannot write the output: ") + std::strerror(errno), 1);
+  return report(std::string("cannot write the output: ") + std::strerror(errno), failure);
 }
 
 int run_program(int argc, char** argv) {
@@ -490,7 +493,8 @@ int run_program(int argc, char** argv) {
     return report("no command given; choose one of " + joined(command_names(given_command(app))),
                   2);
   }
-  return written(run());
+  // Of diff, 1 is a result.
+  return written(run(), app.got_subcommand("diff") ? 2 : 1);
 }
 
 }  // namespace

@@ -46,6 +46,25 @@ data::ImageDatasetPtr load_for(const models::ModelInfo& model, const std::string
   return set;
 }
 
+/// Some models take images of one size only.
+void check_size(const models::ModelInfo& wanted, const std::string& kind_and_path,
+                const data::ImageSetInfo& info) {
+  constexpr std::int64_t kImageNetSize = 224;
+  const std::int64_t height = info.height > 0 ? info.height : kImageNetSize;
+  const std::int64_t width = info.height > 0 ? info.width : kImageNetSize;
+  if (height == wanted.height && width == wanted.width) return;
+  const InferenceMode no_grad;
+  nn::AnyModule trial = models::create(wanted.name, info.classes);
+  trial->eval();
+  try {
+    trial(zeros({1, wanted.channels, height, width}));
+  } catch (const ShapeError&) {
+    throw UsageError(fmt::format(
+        "--data: images of {} come as {}x{} pixels, the model {} takes {}x{}; choose another model",
+        kind_and_path, height, width, wanted.name, wanted.height, wanted.width));
+  }
+}
+
 /// How training images are changed.
 struct Augmentation {
   bool crop = false, flip = false, imagenet = false;
@@ -326,7 +345,7 @@ int run_train(const TrainOptions& options) {
       load_for(models::info(options.model), options.data, data::Part::test);
   check_parts(sets.info, test_set->info());
   const Augmentation augment = augmentation(options, sets.info);
-  const std::string folder = options.out.empty() ? new_run_folder(options) : options.out;
+  check_size(models::info(options.model), options.data, sets.info);
 
   manual_seed(options.seed);
   nn::AnyModule model = models::create(options.model, sets.info.classes);
@@ -347,6 +366,7 @@ int run_train(const TrainOptions& options) {
   std::optional<autograd::AnomalyMode> anomaly;
   if (options.anomaly) anomaly.emplace();
 
+  const std::string folder = options.out.empty() ? new_run_folder(options) : options.out;
   std::fputs(fmt::format("{}: {} parameters, {} training samples, {} threads\n", options.model,
                          model->parameter_count(), sets.train->size(), get_num_threads())
                  .c_str(),
@@ -407,6 +427,7 @@ int run_eval(const EvalOptions& options) {
   if (options.threads > 0) set_num_threads(options.threads);
   const data::ImageDatasetPtr set =
       load_for(models::info(options.model), options.data, data::Part::test);
+  check_size(models::info(options.model), options.data, set->info());
   nn::AnyModule model = models::create(options.model, set->info().classes);
   load_all_weights(*model, options);
   const train::Metrics test = train::evaluate(

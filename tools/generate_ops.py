@@ -398,9 +398,12 @@ def registration_source(ops):
 
 
 def index_document(ops):
-    lines = ['# Ops\n', 'Generated from the op files.\n', '| signature | |', '|---|---|']
+    lines = ['# Ops\n',
+             'Generated from the op files. The name is what `call` takes; in C++, overloads share '
+             'the part of the signature before the dot.\n',
+             '| name | signature | |', '|---|---|---|']
     for op in sorted(ops, key=lambda o: o.name):
-        lines.append(f'| `{op.signature}` | {op.doc} |')
+        lines.append(f'| `{op.name}` | `{op.signature}` | {op.doc} |')
     return '\n'.join(lines) + '\n'
 
 

@@ -8,6 +8,7 @@
 #include "ops/attrs/conv2d_backward_input.h"
 #include "ops/attrs/conv2d_backward_weight.h"
 #include "ops/attrs/conv2d_fused.h"
+#include "ops/schema/channels.h"
 
 namespace facula::cpu {
 namespace {
@@ -72,7 +73,8 @@ bool run_if_empty(const KernelArgs& args, const ConvShape& shape) {
 Refusal refuse_epilogue(const KernelArgs& args) {
   if (args.call.op.id != OpId::conv2d_fused) return nullptr;
   if (args.in(1).numel() == 0) return "no channels";
-  return args.out().is_contiguous(kChannelsLast) ? nullptr : "the result is not channels_last";
+  // Results that are dense in both layouts count as what op by op takes them for.
+  return is_channels_last(args.out()) ? nullptr : "the result is not channels_last";
 }
 
 ConvEpilogue::ConvEpilogue(const KernelArgs& args, MemoryFormat format) {

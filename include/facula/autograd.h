@@ -37,7 +37,8 @@ class FACULA_API AutoGradMode {
   std::uint32_t saved_;
 };
 
-/// NoGradGuard whose results can never take part in a recorded computation.
+/// NoGradGuard whose results cannot be saved for backward, require grad or be changed in place by
+/// recorded calls: they may only be added to what takes part in a recorded computation.
 class FACULA_API InferenceMode {
  public:
   InferenceMode();
@@ -67,6 +68,9 @@ class FACULA_API AnomalyMode {
 /// Accumulates the gradients of all leaves from several outputs at once. `gradients` may be empty
 /// where every output has one element. With create_graph, gradients hold the graph, which holds the
 /// leaves: set_grad({}) or zero_grad() lets go of them; or use grad(), whose results nobody holds.
+///
+/// Several threads may run backward at once, also through parts that their graphs have in common if
+/// all retain the graph and no tensor of those parts has hooks or retains its gradient.
 FACULA_API void backward(const std::vector<Tensor>& outputs, std::vector<Tensor> gradients = {},
                          bool retain_graph = false, bool create_graph = false);
 
@@ -121,7 +125,7 @@ class FACULA_API FunctionContext {
   /// In forward what was kept so far; in backward the tensors, connected to the graph.
   std::vector<Tensor> saved_tensors() const;
   /// True if the gradient of tensor input `i` is wanted.
-  bool needs_input_grad(std::size_t i) const { return needs_.at(i); }
+  bool needs_input_grad(std::size_t i) const;
   /// In forward: these outputs do not require grad, and their gradients reach backward undefined.
   void mark_non_differentiable(std::vector<Tensor> outputs);
 

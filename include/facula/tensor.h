@@ -180,7 +180,8 @@ class FACULA_API Tensor {
   Tensor contiguous(MemoryFormat format = kContiguous) const;
   /// Copies elements from `source` (broadcast, converted). Counts as an in-place write.
   const Tensor& copy_(const Tensor& source, bool non_blocking = false) const;
-  /// Throws ValueError for a number that the dtype does not hold.
+  /// Throws ValueError for a number out of the dtype's range; unsigned dtypes take -1 for their
+  /// largest, and so on.
   const Tensor& fill_(Scalar value) const;
   const Tensor& zero_() const { return fill_(0); }
   /// Writes `value` where `mask`, bool of a size that broadcasts to this one, is true.
@@ -240,6 +241,10 @@ class FACULA_API Tensor {
 };
 
 FACULA_API std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
+FACULA_API std::ostream& operator<<(std::ostream& stream, IntList sizes);
+FACULA_API std::ostream& operator<<(std::ostream& stream, DType dtype);
+FACULA_API std::ostream& operator<<(std::ostream& stream, Device device);
+FACULA_API std::ostream& operator<<(std::ostream& stream, const Scalar& value);
 
 /// One entry of a basic index: Slice(1, None) is PyTorch's 1:, Slice(None, -1) is :-1.
 struct Slice {

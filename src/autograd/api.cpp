@@ -66,8 +66,24 @@ Tensor Tensor::grad() const {
   return retained ? retained->gradient : Tensor();
 }
 
+namespace {
+
+/// Makes a gradient that took part in a recorded computation an ordinary tensor again.
+void forget_history(const Tensor& gradient) {
+  if (gradient.is_leaf()) return;
+  autograd::drop_history(*gradient.impl());
+  gradient.impl()->set(TensorImpl::kRequiresGrad, false);
+}
+
+}  // namespace
+
 void Tensor::set_grad(const Tensor& grad) const {
-  check<AutogradError>(is_leaf(), "set_grad: only leaves have a settable gradient");
+  check<ValueError>(defined(), "set_grad: the tensor is undefined");
+  autograd::NodeExtras::Retained* retained = is_leaf() ? nullptr : autograd::retained_of(*impl_);
+  check<AutogradError>(is_leaf() || retained,
+                       "set_grad: a tensor of size {} that is no leaf has a gradient only after "
+                       "retain_grad()",
+                       sizes());
   check<ShapeError>(!grad.defined() || grad.sizes() == sizes(),
                     "set_grad: a gradient of size {} for a tensor of size {}",
                     grad.defined() ? grad.sizes() : IntList(), sizes());
@@ -80,9 +96,14 @@ void Tensor::set_grad(const Tensor& grad) const {
   check<DeviceError>(!grad.defined() || grad.device() == device(),
                      "set_grad: a gradient on {} for a tensor on {}; move it with to()",
                      grad.defined() ? grad.device() : kCPU, device());
+  if (retained) {
+    retained->gradient = grad;
+    return;
+  }
   if (!grad.defined() && !impl_->node) return;
   Accumulator& state = autograd::accumulator(*autograd::accumulator_of(*impl_));
   if (state.fixed_buffer && !grad.defined()) {
+    forget_history(this->grad());
     state.empty = true;
     return;
   }
@@ -96,10 +117,7 @@ void autograd::reset_gradient(const Tensor& leaf, bool set_to_none) {
   const Tensor gradient = leaf.grad();
   if (!gradient.defined()) return;
   if (set_to_none) return leaf.set_grad({});
-  if (!gradient.is_leaf()) {
-    drop_history(*gradient.impl());
-    gradient.impl()->set(TensorImpl::kRequiresGrad, false);
-  }
+  forget_history(gradient);
   gradient.detach().zero_();
 }
 
@@ -131,11 +149,11 @@ std::vector<Tensor> initial_gradients(const std::vector<Tensor>& outputs,
   gradients.resize(outputs.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const Tensor& output = outputs[i];
+    if (output.defined()) runtime::check_view_is_current(output, function);
     check<AutogradError>(output.requires_grad(),
                          "{}: output {} does not require grad: it does not depend on a leaf with "
                          "requires_grad, or was computed under NoGradGuard",
                          function, i);
-    runtime::check_view_is_current(output, function);
     if (!gradients[i].defined()) {
       check<AutogradError>(output.numel() == 1,
                            "{}: output {} of size {} has more than one element; pass its gradient, "
@@ -182,8 +200,8 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
                          const GradOptions& options) {
   std::vector<Tensor> gradients = initial_gradients(outputs, options.grad_outputs, "grad");
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].defined()) runtime::check_view_is_current(inputs[i], "grad");
     check<AutogradError>(inputs[i].requires_grad(), "grad: input {} does not require grad", i);
-    runtime::check_view_is_current(inputs[i], "grad");
   }
   const std::vector<Edge> roots = edges_of(outputs);
   const std::vector<Edge> targets = edges_of(inputs);

@@ -3,6 +3,7 @@
 #include <facula/ops.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <unordered_map>
 
@@ -32,27 +33,35 @@ void check_replacement(const Node& node, const Tensor& replaced, const Tensor& g
                      node.name(), replaced.device(), gradient.device());
 }
 
+/// The outermost pass of the thread that may write places into nodes.
+std::atomic<const void*> marking_pass = nullptr;
+
 /// One backward pass. Nodes carry their place in its table, which tells whether that is true; a
-/// nested pass that meets the same nodes puts the outer pass's places back when it is done. Leaves
-/// may be in passes of several threads at a time, which overwrite each other's places. The roots,
-/// which the pass holds, keep every node alive that it visits.
+/// nested pass that meets the same nodes puts the outer pass's places back when it is done. Passes
+/// of several threads may have nodes in common, leaves above all: those that begin beside another
+/// thread's keep the places to themselves, which takes longer. The roots, which the pass holds,
+/// keep every node alive that it visits.
 class Sweep {
  public:
   Sweep(std::span<const Edge> roots, const BackwardOptions& options)
-      : roots_(roots), options_(options), outer_(std::exchange(current, this)) {
+      : roots_(roots),
+        options_(options),
+        outer_(std::exchange(current, this)),
+        marks_(outer_ ? outer_->marks_ : may_mark()) {
     for (const Edge& root : roots_) retain(root.node);
     swap_spare_memory();
   }
   ~Sweep() {
-    if (outer_) {
-      for (const Entry& entry : entries_) set_place(*entry.node, entry.outer_place);
+    if (outer_ && marks_) {
+      for (const Entry& entry : entries_) entry.node->place = entry.outer_place;
     }
+    if (!outer_ && marks_) marking_pass.store(nullptr, std::memory_order_release);
     for (const Edge& root : roots_) release(root.node);
     current = outer_;
     entries_.clear();
     gradients_.clear();
     ready_.clear();
-    leaves_.clear();
+    places_.clear();
     swap_spare_memory();
   }
 
@@ -98,24 +107,26 @@ class Sweep {
 
   static constexpr std::uint32_t kNowhere = UINT32_MAX;
 
-  static void set_place(Node& node, std::uint32_t place) {
-    __atomic_store_n(&node.place, place, __ATOMIC_RELAXED);
+  bool may_mark() const {
+    const void* none = nullptr;
+    return marking_pass.compare_exchange_strong(none, this, std::memory_order_acquire);
   }
 
   /// kNowhere if the node has not been entered.
   std::uint32_t place_of(const Node& node) const {
-    const std::uint32_t place = __atomic_load_n(&node.place, __ATOMIC_RELAXED);
-    if (place < entries_.size() && entries_[place].node == &node) return place;
-    if (node.kind != &kAccumulateKind) return kNowhere;
-    const auto found = leaves_.find(&node);
-    return found == leaves_.end() ? kNowhere : found->second;
+    if (marks_) [[likely]] {
+      const std::uint32_t place = node.place;
+      return place < entries_.size() && entries_[place].node == &node ? place : kNowhere;
+    }
+    const auto found = places_.find(&node);
+    return found == places_.end() ? kNowhere : found->second;
   }
 
   std::uint32_t enter(Node* node) {
     const bool everything = options_.targets.empty();
     const auto place = static_cast<std::uint32_t>(entries_.size());
     entries_.push_back({.node = node,
-                        .outer_place = __atomic_load_n(&node->place, __ATOMIC_RELAXED),
+                        .outer_place = marks_ ? node->place : 0,
                         .pending = 0,
                         .first_grad = static_cast<std::uint32_t>(gradients_.size()),
                         .wanted = everything,
@@ -123,8 +134,11 @@ class Sweep {
                         .queued = false});
     for (int i = 0; i < node->outputs; ++i) gradients_.emplace_back();
     most_inputs_ = std::max<std::size_t>(most_inputs_, node->inputs);
-    if (node->kind == &kAccumulateKind) leaves_.emplace(node, place);
-    set_place(*node, place);
+    if (marks_) {
+      node->place = place;
+    } else {
+      places_.emplace(node, place);
+    }
     return place;
   }
 
@@ -269,7 +283,7 @@ class Sweep {
     std::vector<Entry> entries;
     std::vector<Tensor> gradients;
     std::vector<std::uint32_t> ready;
-    std::unordered_map<const Node*, std::uint32_t> leaves;
+    std::unordered_map<const Node*, std::uint32_t> places;
   };
 
   void swap_spare_memory() {
@@ -277,16 +291,17 @@ class Sweep {
     entries_.swap(spare.entries);
     gradients_.swap(spare.gradients);
     ready_.swap(spare.ready);
-    leaves_.swap(spare.leaves);
+    places_.swap(spare.places);
   }
 
   std::span<const Edge> roots_;
   const BackwardOptions& options_;
   Sweep* outer_;
+  const bool marks_;  ///< places are in the nodes, not in places_
   std::vector<Entry> entries_;
   std::vector<Tensor> gradients_;
   std::vector<std::uint32_t> ready_;
-  std::unordered_map<const Node*, std::uint32_t> leaves_;  ///< places of accumulators
+  std::unordered_map<const Node*, std::uint32_t> places_;
   std::vector<Tensor> produced_;  ///< what the node being visited gives its inputs; else undefined
   std::size_t most_inputs_ = 0;
   std::vector<Tensor> captured_;
@@ -303,6 +318,11 @@ Tensor add_gradient(Accumulator& state, const TensorImpl& variable, Tensor& inco
     gradient = Tensor::adopt(state.gradient);
   }
   if (state.fixed_buffer) {
+    check<AutogradError>(!recording || !gradient.impl()->has(TensorImpl::kIsView),
+                         "backward: with create_graph, the gradient of a leaf of size {} has a "
+                         "history, which its gradient buffer, a view of other memory, cannot "
+                         "take; use autograd::grad, or a buffer with memory of its own",
+                         variable.size_list());
     state.empty ? gradient.copy_(incoming) : gradient.copy_(gradient + incoming);
     state.empty = false;
   } else if (!gradient.defined()) {

@@ -49,6 +49,12 @@ class CustomNode {
 };
 static_assert(alignof(CustomNode) <= alignof(std::max_align_t));
 
+bool FunctionContext::needs_input_grad(std::size_t i) const {
+  check<IndexError>(i < needs_.size(), "needs_input_grad: input {} of a function of {} tensors", i,
+                    needs_.size());
+  return needs_[i];
+}
+
 void CustomNode::check_saved(const FunctionContext& context, const std::string& name) {
   constexpr std::size_t kMost = UINT16_MAX;
   check<AutogradError>(context.saved_.size() <= kMost,

@@ -36,7 +36,8 @@ Dims dense_strides(IntList sizes, MemoryFormat format) {
   std::int64_t step = 1;
   auto place = [&](int d) {
     strides[d] = step;
-    step *= std::max<std::int64_t>(sizes[d], 1);
+    // Without elements, sizes may have any product.
+    if (__builtin_mul_overflow(step, std::max<std::int64_t>(sizes[d], 1), &step)) step = 1;
   };
   if (format == kChannelsLast && sizes.size() == 4) {
     for (int d : {1, 3, 2, 0}) place(d);

@@ -82,13 +82,13 @@ void FileDescriptor::close() {
   if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
-FileDescriptor open_for_reading(const std::string& path) {
+FileDescriptor open_for_reading(const std::string& path, int flags) {
   // open() would silently stop at an embedded NUL and read some other file.
   check<IoError>(path.find('\0') == std::string::npos,
                  "cannot open a path with a NUL character at position {}; check the path",
                  path.find('\0'));
   const int descriptor = retry_interrupted(
-      [&] { return system_calls.openat(AT_FDCWD, path.c_str(), O_RDONLY | O_CLOEXEC, 0); });
+      [&] { return system_calls.openat(AT_FDCWD, path.c_str(), O_RDONLY | O_CLOEXEC | flags, 0); });
   if (descriptor < 0) fail_system("open", path, errno);
   return FileDescriptor(descriptor);
 }
@@ -145,7 +145,8 @@ void write_all(int descriptor, std::span<const uint8_t> bytes, const std::string
 }
 
 MappedFile::MappedFile(std::string path, Mapping mapping) : path_(std::move(path)) {
-  const FileDescriptor file = open_for_reading(path_);
+  // Opening a pipe must not wait for who writes to it.
+  const FileDescriptor file = open_for_reading(path_, O_NONBLOCK);
   const struct stat status = status_of(file, path_);
   check<IoError>(S_ISREG(status.st_mode),
                  "cannot map '{}': not a regular file; give the path of a file on disk", path_);

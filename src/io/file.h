@@ -54,8 +54,8 @@ class FileDescriptor {
   int descriptor_ = -1;
 };
 
-/// Opens `path` for reading; throws IoError.
-FileDescriptor open_for_reading(const std::string& path);
+/// Opens `path` for reading, with further flags of open(2); throws IoError.
+FileDescriptor open_for_reading(const std::string& path, int flags = 0);
 
 /// fsync: makes the content of a file, or the names in a folder, durable. `action` and `path` only
 /// word the IoError of a failure.

@@ -83,10 +83,13 @@ const Tensor& trunc_normal_(const Tensor& tensor, double mean, double std, doubl
                     std);
   const NoGradGuard no_grad;
   const Tensor values = rand(tensor.sizes(), kFloat64, generator);
-  const double first = normal_tail((low - mean) / std), last = normal_tail((high - mean) / std);
+  // Below the mean, the upper tail is near 1, where small differences are lost: mirrored.
+  const double sign = high < mean ? -1 : 1;
+  const double first = normal_tail(sign * (low - mean) / std);
+  const double last = normal_tail(sign * (high - mean) / std);
   auto* data = values.data_ptr<double>();
   for (std::int64_t i = 0; i < values.numel(); ++i) {
-    const double x = mean + std * inverse_normal_tail(first + (last - first) * data[i]);
+    const double x = mean + sign * std * inverse_normal_tail(first + (last - first) * data[i]);
     data[i] = std::fmin(std::fmax(x, low), high);
   }
   return fill_from(tensor, values);

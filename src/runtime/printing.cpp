@@ -222,6 +222,13 @@ std::string Tensor::str() const {
   return text + ")";
 }
 
+std::ostream& operator<<(std::ostream& stream, IntList sizes) { return stream << sizes.str(); }
+std::ostream& operator<<(std::ostream& stream, DType dtype) { return stream << name_of(dtype); }
+std::ostream& operator<<(std::ostream& stream, Device device) { return stream << device.str(); }
+std::ostream& operator<<(std::ostream& stream, const Scalar& value) {
+  return stream << value.str();
+}
+
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor) {
   return stream << tensor.str();
 }

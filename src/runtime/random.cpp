@@ -2,6 +2,8 @@
 #include <facula/generator.h>
 #include <facula/ops.h>
 
+#include <limits>
+
 #include "base/check.h"
 #include "core/number_range.h"
 #include "core/tensor_impl.h"
@@ -83,11 +85,18 @@ const Tensor& store(const Tensor& tensor, const Tensor& values) {
 }  // namespace
 
 const Tensor& Tensor::uniform_(double from, double to, Generator* generator) const {
+  check<ValueError>(defined(), "uniform_: the tensor is undefined");
   check<ValueError>(from <= to, "uniform_: the range [{}, {}) is empty", from, to);
+  const double widest =
+      dtype() == kFloat64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
+  check<ValueError>(to - from <= widest,
+                    "uniform_: the range [{}, {}) is wider than the largest {}", from, to,
+                    name_of(dtype()));
   return store(*this, rand(sizes(), drawn_for(*this), generator) * (to - from) + from);
 }
 
 const Tensor& Tensor::normal_(double mean, double std, Generator* generator) const {
+  check<ValueError>(defined(), "normal_: the tensor is undefined");
   check<ValueError>(std >= 0, "normal_: the standard deviation {} is negative", std);
   return store(*this, randn(sizes(), drawn_for(*this), generator) * std + mean);
 }

@@ -54,6 +54,33 @@ TEST(Gradcheck, RejectsWrongSecondDerivatives) {
             std::string::npos);
 }
 
+TEST(Gradcheck, RejectsGradientsWithoutAGraphUnlessTheyAreConstant) {
+  const auto scaled = [](bool constant) {
+    return [constant](const Tensors& in) {
+      return autograd::apply_function(
+          "detached", in,
+          [&](autograd::FunctionContext& context) {
+            context.save_for_backward(in);
+            return Tensors{constant ? in[0] * 3 : in[0] * in[0]};
+          },
+          [constant](autograd::FunctionContext& context, const Tensors& gradients) {
+            NoGradGuard no_grad;
+            const Tensor x = context.saved_tensors()[0];
+            return Tensors{gradients[0] * (constant ? ones_like(x) * 3 : x * 2)};
+          });
+    };
+  };
+  const Tensor x = leaf({1, 2}, kFloat64);
+  EXPECT_EQ(autograd::gradcheck(scaled(false), {x}), "");
+  EXPECT_NE(autograd::gradcheck(scaled(false), {x}, {.second_order = true}).find("second order"),
+            std::string::npos);
+  // The gradient of 3x has none with respect to x, but one with respect to what it starts from.
+  EXPECT_NE(autograd::gradcheck(scaled(true), {x}, {.second_order = true}).find("second order"),
+            std::string::npos);
+  const auto stepped = [](const Tensors& in) { return Tensors{in[0] * 3 + floor(in[0])}; };
+  EXPECT_EQ(autograd::gradcheck(stepped, {leaf({1.5, 2.5}, kFloat64)}, {.second_order = true}), "");
+}
+
 TEST(Gradcheck, RejectsUnsuitableInputs) {
   const auto identity = [](const Tensors& in) { return in; };
   EXPECT_ERROR(DTypeError, "float64", autograd::gradcheck(identity, {leaf({1})}));

@@ -145,6 +145,34 @@ TEST(GradBuffer, ReceivesGradients) {
   expect_values(bucket, {9, 9, 4, 4, 9, 9});
 }
 
+TEST(GradBuffer, LetsGoOfTheGraph) {
+  const Tensor x = leaf({1, 2});
+  const Tensor buffer = zeros({2});
+  autograd::set_grad_buffer(x, buffer);
+  (x * x * x).sum().backward({}, false, true);
+  EXPECT_TRUE(x.grad().requires_grad());
+  x.set_grad({});
+  (x * 5).sum().backward();
+  EXPECT_FALSE(x.grad().requires_grad());
+  expect_values(buffer, {5, 5});
+  autograd::set_grad_buffer(x, zeros({4}).slice(0, 1, 3));
+  EXPECT_ERROR(AutogradError, "gradient buffer", (x * x).sum().backward({}, false, true));
+}
+
+TEST(RetainGrad, CanBeSet) {
+  const Tensor x = leaf({1, 2});
+  const Tensor h = x * 2;
+  EXPECT_ERROR(AutogradError, "retain_grad", h.set_grad({}));
+  h.retain_grad();
+  (h * h).sum().backward({}, true, true);
+  EXPECT_TRUE(h.grad().requires_grad());
+  h.set_grad({});  // which lets go of the graph that h hangs on
+  EXPECT_FALSE(h.grad().defined());
+  h.set_grad(ones({2}));
+  (h * 3).sum().backward();
+  expect_values(h.grad(), {4, 4});
+}
+
 TEST(GradBuffer, MustFit) {
   const Tensor x = leaf({1, 2});
   EXPECT_ERROR(ShapeError, "[3]", autograd::set_grad_buffer(x, ones({3})));

@@ -38,6 +38,25 @@ TEST(Threads, InferenceOnSharedParameters) {
   });
 }
 
+TEST(Threads, BackwardThroughACommonPart) {
+  const Tensor weight = full({16}, 2.0).requires_grad_();
+  Tensor trunk = weight;
+  for (int i = 0; i < 2000; ++i) trunk = (trunk * 1.0).sin() + trunk * 0.5;
+  const std::vector<Tensor> heads = {trunk.sum(), (trunk * 3).sin().sum(), (trunk * trunk).sum(),
+                                     (trunk * 2 + trunk.cos()).sum()};
+  std::vector<std::vector<float>> expected;
+  for (const Tensor& head : heads) {
+    expected.push_back(
+        autograd::grad({head}, {weight}, {.retain_graph = true})[0].to_vector<float>());
+  }
+  on_threads([&](int i) {
+    for (int round = 0; round < 5; ++round) {
+      const Tensor gradient = autograd::grad({heads[i]}, {weight}, {.retain_graph = true})[0];
+      EXPECT_EQ(gradient.to_vector<float>(), expected[i]);
+    }
+  });
+}
+
 TEST(Threads, BackwardOnSeparateGraphs) {
   const Tensor shared = rand({256});
   on_threads([&](int i) {

@@ -20,23 +20,25 @@ struct Problem {
 };
 
 const Problem kProblems[] = {
-    {5, 16, 37, 9, 3},                    // Winograd with tails
-    {16, 40, 200, 8, 3},                  // more than one block of outputs
-    {8, 64, 64, 96, 3},                   // Winograd, past the caches
-    {9, 33, 70, 17, 3, 2},                // Winograd in four parts
-    {4, 3, 20, 15, 3},                    // direct tiles
-    {4, 3, 20, 16, 7, 2},                 // with few channels and stride
-    {33, 32, 48, 8, 1, 2},                // oneDNN in slices
-    {6, 12, 24, 9, 3, 1, 4},              // in groups
-    {5, 24, 24, 9, 3, 2, 24},             // depthwise
-    {40, 48, 64, 2, 3},                   // as a dense matrix
-    {20, 128, 136, 3, 5},                 // tap by tap
-    {2, 64, 200, 4, 5},                   // in parts of outputs
-    {16, 16, 1, 32, 3},                   // one channel, which is dense in both layouts
+    {5, 16, 37, 9, 3},         // Winograd with tails
+    {16, 40, 200, 8, 3},       // more than one block of outputs
+    {8, 64, 64, 96, 3},        // Winograd, past the caches
+    {9, 33, 70, 17, 3, 2},     // Winograd in four parts
+    {4, 3, 20, 15, 3},         // direct tiles
+    {4, 3, 20, 16, 7, 2},      // with few channels and stride
+    {33, 32, 48, 8, 1, 2},     // oneDNN in slices
+    {6, 12, 24, 9, 3, 1, 4},   // in groups
+    {5, 24, 24, 9, 3, 2, 24},  // depthwise
+    {40, 48, 64, 2, 3},        // as a dense matrix
+    {20, 128, 136, 3, 5},      // tap by tap
+    {2, 64, 200, 4, 5},        // in parts of outputs
+    {16, 16, 1, 32, 3},        // one channel, which is dense in both layouts
     {16, 3, 1, 17, 3},
     {5, 24, 20, 1, 1},                    // one pixel
     {5, 3, 8, 12, 3, 1, 1, kContiguous},  // no epilogue
     {5, 32, 32, 12, 3, 1, 1, kContiguous},
+    {8, 16, 1, 80, 3, 1, 1, kContiguous},  // one channel, which is dense in both layouts
+    {5, 80, 1, 6, 1, 1, 1, kContiguous},
 };
 
 /// What may follow a convolution.

@@ -146,6 +146,12 @@ class ModelFilesTest(unittest.TestCase):
         self.assertEqual(found['different'][1]['max_ulp'], 1)
         self.assertEqual(run('diff', a, a).returncode, 0)
         self.assertEqual(run('diff', a, self.folder / 'absent').returncode, 2)
+        with open('/dev/full', 'w', encoding='ascii') as full:
+            done = subprocess.run([PROGRAM, 'diff', a, a], stdout=full, stderr=subprocess.PIPE,
+                                  text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn('cannot write the output', done.stderr)
+        self.assertIn(f'{self.folder}/a  b', run('diff', a, self.folder / 'a  b').stderr)
 
     def test_diff_of_special_values(self):
         def bits(*values):

@@ -290,11 +290,22 @@ class Training(ProgramTest):
             arguments = ['train', '--model', 'resnet18', '--data', f'folder:{folder}', '--epochs', 1,
                          '--batch', 2, '--checkpoint-every', 'off', '--workers', 0]
             self.expect_usage_error(['--augment', 'many sizes'], *arguments, '--augment', 'flip')
+            self.expect_usage_error(['224x224 pixels, the model net takes 32x32'], 'train',
+                                    '--model', 'net', '--data', f'folder:{folder}')
             weights = []
             for out, *more in (('usual',), ('none', '--augment', 'none')):
                 run(*arguments, '--out', folder / out, *more).check_returncode()
                 weights.append((folder / out / 'model.safetensors').read_bytes())
             self.assertNotEqual(*weights)
+
+    def test_what_does_not_begin_leaves_no_run_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run([PROGRAM, 'train', '--model', 'mlp', '--data', self.data,
+                                   '--epochs', str(2**63 - 1), '--schedule', 'cosine'],
+                                  cwd=folder, timeout=60, capture_output=True, text=True,
+                                  check=False)
+            self.assertEqual(done.returncode, 2, done.stderr)
+            self.assertEqual(list(pathlib.Path(folder).rglob('*')), [])
 
     def test_plain_lines_off_a_terminal(self):
         done = run(*self.train_arguments('--epochs', 2, out='plain'))

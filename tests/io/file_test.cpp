@@ -51,6 +51,9 @@ TEST(MappedFile, ErrorsNamePathReasonAndRemedy) {
                {"cannot open", folder / "missing", "No such file", "check the path"});
   expect_error([&] { MappedFile(folder.path()); }, {folder.path(), "not a regular file"});
   expect_error([&] { MappedFile("/dev/null"); }, {"/dev/null", "not a regular file"});
+  // Opening a pipe that nobody writes to must not wait.
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  expect_error([&] { MappedFile(folder / "pipe"); }, {folder / "pipe", "not a regular file"});
   expect_error([&] { MappedFile(std::string("a\0b", 3)); }, {"NUL", "position 1"});
 }
 

@@ -55,6 +55,17 @@ TEST(AnyModule, AssigningReplacesTheModuleAndKeepsThePlace) {
   EXPECT_EQ(names_of(model.named_children()), "backbone head ");
 }
 
+TEST(AnyModule, IsALayerOfASequential) {
+  const Sequential one(Linear({.in = 4, .out = 3}));
+  EXPECT_EQ(one.size(), 1u);
+  const Sequential copy(one);
+  EXPECT_TRUE(copy[0].parameters()[0].is_same(one[0].parameters()[0]));
+  Sequential mixed(AnyModule(Linear({.in = 4, .out = 3})), ReLU());
+  EXPECT_EQ(names_of(mixed.named_children()), "0 1 ");
+  // A Module& does not tell which class is to be copied.
+  static_assert(!std::constructible_from<AnyModule, Module&>);
+}
+
 TEST(AnyModule, CopiesShareClonesAndMovesDoNot) {
   Classifier model;
   const Classifier copy = model;

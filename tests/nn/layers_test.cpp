@@ -251,6 +251,11 @@ TEST(Init, Distributions) {
   // Mean and deviation of the truncated normal distribution: scipy.stats.truncnorm(-1, 2).stats().
   EXPECT_NEAR(cut.mean, 0.2296, 0.02);
   EXPECT_NEAR(cut.std, 0.7211, 0.02);
+  // Far tails mirror each other. The mean is scipy.stats.truncnorm(8.5, 9.5).mean().
+  const Moments above = moments(init::trunc_normal_(t, 0, 1, 8.5, 9.5));
+  const Moments below = moments(init::trunc_normal_(t, 0, 1, -9.5, -8.5));
+  EXPECT_NEAR(above.mean, 8.6145, 0.01);
+  EXPECT_NEAR(below.mean, -8.6145, 0.01);
   EXPECT_EQ(moments(init::constant_(t, 4)).high, 4);
   EXPECT_THROW(init::kaiming_normal_(empty({3})), ShapeError);
 }

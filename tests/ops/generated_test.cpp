@@ -83,6 +83,45 @@ TEST_P(EveryOp, TakesTensorsOfAnyLayout) {
   }
 }
 
+/// The sample with one tensor argument of another dtype or size than the op expects beside the
+/// rest.
+std::vector<Sample> unfitting(const Sample& sample) {
+  std::vector<Sample> list;
+  for (std::size_t i = 0; i < sample.size(); ++i) {
+    if (sample[i].kind != Argument::Kind::tensor || !sample[i].tensor.defined()) continue;
+    const Tensor t = sample[i].tensor;
+    std::vector<Tensor> others = {Tensor(), t.unsqueeze(0), full({}, 1, t.dtype())};
+    for (const DType dtype : {kFloat64, kFloat32, kFloat16, kInt64, kBool}) {
+      if (dtype != t.dtype()) others.push_back(t.to(dtype));
+    }
+    for (int d = 0; d < t.dim(); ++d) {
+      others.push_back(t.slice(d, 0, 0));
+      others.push_back(t.slice(d, 0, t.size(d) - 1));
+      others.push_back(cat({t, t}, d));
+    }
+    for (const Tensor& other : others) {
+      list.push_back(sample);
+      list.back()[i].tensor = other;
+    }
+  }
+  return list;
+}
+
+TEST_P(EveryOp, SurvivesArgumentsThatDoNotFitTogether) {
+  const NoGradGuard no_grad;
+  for_each_sample([&](const Sample& sample) {
+    for (const Sample& changed : unfitting(sample)) {
+      try {
+        for (const Tensor& result : run(op(), changed)) {
+          if (result.defined()) result.contiguous();
+        }
+      } catch (const Error&) {
+        // Refusing is fine; reading past the end is not.
+      }
+    }
+  });
+}
+
 TEST_P(EveryOp, SurvivesEmptyInputs) {
   for_each_sample([&](const Sample& sample) {
     for (int d = 0; d < kMaxDims; ++d) {

@@ -106,6 +106,11 @@ TEST(Printing, StridedAndStream) {
   std::ostringstream stream;
   stream << arange(6).reshape({2, 3}).permute({1, 0});
   EXPECT_EQ(stream.str(), "tensor([[0, 3],\n        [1, 4],\n        [2, 5]])");
+  const Tensor x = full({2, 3}, 0.5);
+  std::ostringstream parts;
+  parts << x.sizes() << ' ' << x.dtype() << ' ' << x.device() << ' ' << Scalar(2.5) << ' '
+        << Dims{1};
+  EXPECT_EQ(parts.str(), "[2, 3] float32 cpu 2.5 [1]");
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ except ImportError:
     print('PyTorch is not installed')
     sys.exit(77)
 
-from pytorch_calls import CALLS, NO_COUNTERPART
+from pytorch_calls import CALLS, NO_COUNTERPART, NOT_DIFFERENTIABLE
 
 DTYPES = {'F32': torch.float32, 'F64': torch.float64, 'I32': torch.int32, 'I64': torch.int64,
           'U8': torch.uint8, 'BOOL': torch.bool, 'F16': torch.float16, 'BF16': torch.bfloat16,
@@ -92,7 +92,7 @@ def difference(ours, theirs, what):
     return None
 
 
-def compare(function, call, dump):
+def compare(name, function, call, dump):
     """The first difference of one call, or None."""
     arguments = dump.value(call['arguments'])
     leaves = []
@@ -100,7 +100,8 @@ def compare(function, call, dump):
     def prepare(value):
         if isinstance(value, list):
             return [prepare(entry) for entry in value]
-        if isinstance(value, torch.Tensor) and call['differentiable'] and value.is_floating_point():
+        if (isinstance(value, torch.Tensor) and value.is_floating_point()
+                and name not in NOT_DIFFERENTIABLE):
             leaves.append(value.requires_grad_())
         return value
     arguments = prepare(arguments)
@@ -113,8 +114,10 @@ def compare(function, call, dump):
         if found:
             return found
     outputs = [t for t in theirs if t.requires_grad]
-    if not call['differentiable'] or not outputs:
+    if not outputs:
         return None
+    if not call['differentiable']:
+        return 'PyTorch gives a gradient here'
     gradients = torch.autograd.grad(outputs, leaves, [seed_gradient(t) for t in outputs],
                                     allow_unused=True)
     for i, (a, b) in enumerate(zip(dump.value(call['gradients']), gradients)):
@@ -153,7 +156,7 @@ def main():
             calls += 1
             gradients += call['differentiable']
             try:
-                found = compare(function, call, dump)
+                found = compare(name, function, call, dump)
             except Exception as error:  # whatever torch throws belongs into the list
                 found = f'torch failed: {type(error).__name__}: {error}'.splitlines()[0]
             if found:

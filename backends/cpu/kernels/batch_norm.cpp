@@ -43,16 +43,24 @@ template <class T, class Term>
 /// processors foresee.
 constexpr std::int64_t kAheadBytes = 4096;
 
+template <class T>
+constexpr std::int64_t kLine = 64 / sizeof(T);
+
+/// Asks for the cache line this far behind `from`.
+template <class T>
+[[gnu::always_inline]] inline void ask_ahead(const T* from) {
+  __builtin_prefetch(reinterpret_cast<const char*>(from) + kAheadBytes);
+}
+
 /// Calls body(k) for the columns of a row that reads from `streams`.
 template <class T, class Body, class... Streams>
 [[gnu::always_inline]] inline void for_columns(std::int64_t n, Body body,
                                                const Streams*... streams) {
-  constexpr std::int64_t kLine = 64 / sizeof(T);
   std::int64_t k = 0;
-  for (; k + kLine <= n; k += kLine) {
-    (__builtin_prefetch(reinterpret_cast<const char*>(streams + k) + kAheadBytes), ...);
+  for (; k + kLine<T> <= n; k += kLine<T>) {
+    (ask_ahead(streams + k), ...);
 #pragma GCC unroll 1  // not before it is vectorised
-    for (std::int64_t i = k; i < k + kLine; ++i) body(i);
+    for (std::int64_t i = k; i < k + kLine<T>; ++i) body(i);
   }
   for (; k < n; ++k) body(k);
 }
@@ -64,9 +72,9 @@ template <class T, class Add, class... Streams>
 [[gnu::always_inline]] inline void for_row_groups(std::int64_t rows, std::int64_t n,
                                                   std::int64_t stride, Add add,
                                                   const Streams*... streams) {
-  constexpr std::int64_t kGroup = 4, kLine = 64 / sizeof(T);
+  constexpr std::int64_t kGroup = 4;
   std::int64_t row = 0;
-  for (; n < kLine && row + kGroup <= rows; row += kGroup) {
+  for (; n < kLine<T> && row + kGroup <= rows; row += kGroup) {
     for (std::int64_t k = 0; k < n; ++k) add.template operator()<kGroup>(row * stride, k);
   }
   for (; row < rows; ++row) {
@@ -155,6 +163,7 @@ void stats_plane(const T* x, std::int64_t n, T* mean, T* deviation) {
   };
   std::int64_t k = 0;
   for (; k + kHalf <= n; k += kHalf) {
+    for (int i = 0; i < kHalf; i += kLine<T>) ask_ahead(x + k + i);
     for (int i = 0; i < kHalf; ++i) add(i, k + i);
   }
   for (int i = 0; k < n; ++k, ++i) add(i, k);

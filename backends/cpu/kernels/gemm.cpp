@@ -245,6 +245,22 @@ template <class T, int M, int N, bool Ahead>
   }
 }
 
+/// Writes N neighbours of c at once.
+template <int N, class T>
+[[gnu::always_inline]] inline void put_totals(const T* totals, const T* bias, bool accumulate,
+                                              T* c) {
+  using Neighbours [[gnu::vector_size(N * sizeof(T))]] = T;
+  const auto load = [](const T* from) {
+    Neighbours all;
+    __builtin_memcpy(&all, from, sizeof all);
+    return all;
+  };
+  Neighbours sums = load(totals);
+  if (bias) sums += load(bias);
+  if (accumulate) sums = load(c) + sums;
+  __builtin_memcpy(c, &sums, sizeof sums);
+}
+
 template <class T, int M, int N, bool Ahead>
 void dot_tile(const DotBlock<T>& p, std::int64_t i, std::int64_t j) {
   using X = Vec<T>;
@@ -263,16 +279,15 @@ void dot_tile(const DotBlock<T>& p, std::int64_t i, std::int64_t j) {
     for (int r = 0; r < M; ++r) a[r] += p.a_step;
     for (int s = 0; s < N; ++s) b[s] += p.b_step;
   }
-  T totals[M][N];
+  T totals[(M + 3) / 4 * 4][N];
   sum_lanes<T, M, N>(sums, totals);
+  // Copies, which the stores cannot change.
+  const T* bias = p.column_bias ? p.column_bias + j : nullptr;
+  const bool accumulate = p.accumulate;
+  const std::int64_t stride = p.c_stride;
+  T* c = p.c + i * stride + j;
 #pragma GCC unroll 6
-  for (int r = 0; r < M; ++r) {
-    T* to = p.c + (i + r) * p.c_stride + j;
-    for (int s = 0; s < N; ++s) {
-      const T total = p.column_bias ? totals[r][s] + p.column_bias[j + s] : totals[r][s];
-      to[s] = p.accumulate ? to[s] + total : total;
-    }
-  }
+  for (int r = 0; r < M; ++r, c += stride) put_totals<N>(totals[r], bias, accumulate, c);
 }
 
 template <class T, int M, bool Ahead>

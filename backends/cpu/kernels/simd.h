@@ -193,10 +193,11 @@ template <int M>
 }
 #endif
 
-/// The sums of the lanes of each of M x N vectors, with the bits of sum_lanes().
+/// The sums of the lanes of each of M x N vectors, with the bits of sum_lanes(). Writes whole
+/// vectors: processors read back at once what those wrote, but not what masked stores did.
 template <class T, int M, int N>
 [[gnu::always_inline]] inline void sum_lanes(const typename Vec<T>::Raw (&vectors)[M][N],
-                                             T (&totals)[M][N]) {
+                                             T (&totals)[(M + 3) / 4 * 4][N]) {
 #if defined(__AVX512F__)
   if constexpr (sizeof(T) == 4 && N == 4 && M > 1) {
     constexpr int kRest = M % 4;
@@ -204,8 +205,7 @@ template <class T, int M, int N>
       _mm512_storeu_ps(totals[r], sum_lanes_of_rows<4>(vectors + r));
     }
     if constexpr (kRest > 0) {
-      _mm512_mask_storeu_ps(totals[M - kRest], static_cast<__mmask16>((1 << 4 * kRest) - 1),
-                            sum_lanes_of_rows<kRest>(vectors + M - kRest));
+      _mm512_storeu_ps(totals[M - kRest], sum_lanes_of_rows<kRest>(vectors + M - kRest));
     }
     return;
   }

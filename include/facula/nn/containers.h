@@ -12,8 +12,9 @@ namespace facula::nn {
 class FACULA_API AnyModule : public Member {
  public:
   explicit AnyModule(const Place& place = {}) : Member(Kind::any_module, place) {}
+  /// Of the module's own type: a Module& no longer tells what is to be copied.
   template <std::derived_from<Module> M>
-  AnyModule(M module)
+  requires(!std::same_as<M, Module>) AnyModule(M module)
       : Member(Kind::any_module, Place()),
         module_(new M(std::move(module))),
         copy_([](const Module& other) -> Module* { return new M(static_cast<const M&>(other)); }) {}
@@ -74,13 +75,16 @@ class FACULA_API ModuleList : public Module {
 class FACULA_API Sequential : public ModuleList {
  public:
   explicit Sequential(const Place& place = {}) : ModuleList(place) {}
-  template <std::derived_from<Module> Parent, std::derived_from<Module>... Modules>
+  template <std::derived_from<Module> Parent, std::convertible_to<AnyModule>... Modules>
   Sequential(Parent& parent, const char* name, Modules... modules)
       : ModuleList(Place(parent, name)) {
     (push_back(std::move(modules)), ...);
   }
-  template <std::derived_from<Module>... Modules>
-  requires(sizeof...(Modules) > 1) explicit Sequential(Modules... modules) {
+  /// A Sequential alone is copied.
+  template <std::convertible_to<AnyModule>... Modules>
+  requires(sizeof...(Modules) > 1 ||
+           (sizeof...(Modules) == 1 && !(std::derived_from<Modules, Sequential> &&
+                                         ...))) explicit Sequential(Modules... modules) {
     (push_back(std::move(modules)), ...);
   }
 

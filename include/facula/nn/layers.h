@@ -125,7 +125,7 @@ struct MaxPool2dOptions {
   Size2d dilation = 1;
   bool ceil_mode = false;
 };
-/// Maxima of windows: [N, C, H, W] or [C, H, W], H to floor((H + 2 padding - dilation (kernel - 1)
+/// Maxima of windows of [N, C, H, W], H to floor((H + 2 padding - dilation (kernel - 1)
 /// - 1) / stride) + 1, with ceil_mode to the ceiling where the last window begins inside; so W.
 class FACULA_API MaxPool2d : public Module {
  public:

@@ -14,7 +14,7 @@ struct amax_reduction : Reduction {
   }
   template <class A, class T>
   FACULA_FN A add(A total, T x) const {
-    return max(total, x);
+    return max(x, total);  // to look for NaN in x need not wait for the total
   }
   template <class A>
   FACULA_FN A combine(A a, A b) const {

@@ -22,6 +22,9 @@ OpDef define_argtopk() {
             check<ValueError>(a.k >= 0 && a.k <= entries,
                               "argtopk: k is {}, dimension {} of size {} has fewer entries", a.k,
                               a.dim, self.sizes());
+            check<ValueError>(a.k == 1 || self.dim() > 0,
+                              "argtopk: k is 0, a tensor without dimensions has one element; pass "
+                              "1");
             check<DTypeError>(kComputeTypes.contains(self.dtype()),
                               "argtopk: dtype {} is not supported; convert it with to(kFloat32)",
                               name_of(self.dtype()));
@@ -48,6 +51,7 @@ OpDef define_argtopk() {
           [](ErrorSamples& e) {
             e.fails({e.normal({3}), 1, 1}, "out of range");
             e.fails({e.normal({3}), 4}, "has fewer entries");
+            e.fails({e.normal({}), 0}, "without dimensions");
             e.fails({e.normal({3}), -1}, "has fewer entries");
             e.fails({e.normal({3}).to(kFloat16), 1}, "not supported");
           },

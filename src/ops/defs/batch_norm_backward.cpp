@@ -34,6 +34,9 @@ OpDef define_batch_norm_backward() {
           [](ErrorSamples& e) {
             e.fails({e.normal({6, 2}), e.normal({6, 3}), NoneType{}, e.normal({3}), e.normal({3})},
                     "grad of size");
+            e.fails({e.normal({6, 3}).to(kFloat16), e.normal({6, 3}), NoneType{}, e.normal({3}),
+                     e.normal({3})},
+                    "a float16 grad for a float32 input");
           },
   };
 }

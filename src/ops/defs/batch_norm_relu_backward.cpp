@@ -47,6 +47,9 @@ OpDef define_batch_norm_relu_backward() {
             e.fails({e.normal({6, 2}), e.normal({6, 3}), NoneType{}, NoneType{}, e.normal({3}),
                      e.normal({3})},
                     "grad of size");
+            e.fails({e.normal({6, 3}).to(kBool), e.normal({6, 3}), NoneType{}, NoneType{},
+                     e.normal({3}), e.normal({3})},
+                    "a bool grad for a float32 input");
             e.fails({e.normal({6, 3}), e.normal({6, 3}), NoneType{}, e.normal({2}), e.normal({3}),
                      e.normal({3})},
                     "of size");

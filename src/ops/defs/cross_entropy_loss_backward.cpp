@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "ops/schema/checks.h"
 #include "ops/schema/cross_entropy.h"
 
 namespace facula::ops {
@@ -14,7 +15,18 @@ using Attrs = cross_entropy_loss_backward_attrs;
 void infer(Infer& c) {
   const auto& attrs = c.attrs<Attrs>();
   check_cross_entropy(c.in(1), c.in(2), c.in(3), attrs.reduction, attrs.label_smoothing);
-  c.out(c.in(1).dtype(), c.in(1).sizes());
+  const Tensor& grad = c.in(0);
+  const Tensor& log_probs = c.in(1);
+  check_defined("cross_entropy_loss_backward", grad);
+  check<DTypeError>(grad.dtype() == log_probs.dtype(),
+                    "cross_entropy_loss_backward: a {} grad for {} log_probs; both must be of one "
+                    "dtype",
+                    name_of(grad.dtype()), name_of(log_probs.dtype()));
+  const Dims expected = attrs.reduction == "none" ? Dims{log_probs.sizes()[0]} : Dims{};
+  check<ShapeError>(grad.sizes() == expected,
+                    "cross_entropy_loss_backward: grad has size {}, expected {} for reduction '{}'",
+                    grad.sizes(), expected, attrs.reduction);
+  c.out(log_probs.dtype(), log_probs.sizes());
 }
 
 /// The result is grad * (exp(log_probs) * a - b) with a and b depending on the target alone, so
@@ -72,6 +84,14 @@ OpDef define_cross_entropy_loss_backward() {
           [](ErrorSamples& e) {
             e.fails({e.normal({}), e.normal({2, 4}), e.normal({2}), NoneType{}, "mean", -100, 0.0},
                     "int64");
+            const Tensor target = tensor({0, 3}, {2}, kInt64);
+            e.fails({e.normal({}), e.normal({2, 4}), target, NoneType{}, "none", -100, 0.0},
+                    "grad has size [], expected [2]");
+            e.fails({e.normal({0}), e.normal({2, 4}), target, NoneType{}, "mean", -100, 0.0},
+                    "grad has size [0], expected []");
+            e.fails(
+                {e.normal({}).to(kFloat64), e.normal({2, 4}), target, NoneType{}, "sum", -100, 0.0},
+                "a float64 grad");
           },
   };
 }

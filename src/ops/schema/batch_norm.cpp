@@ -34,6 +34,9 @@ void infer_batch_norm_backward(Infer& c, const Tensor& input,
   check_defined(op, c.in(0), c.in(per_channel.end()[-2]), c.in(per_channel.end()[-1]));
   check<ShapeError>(c.in(0).sizes() == input.sizes(), "{}: grad of size {} for an input of size {}",
                     op, c.in(0).sizes(), input.sizes());
+  check<DTypeError>(c.in(0).dtype() == input.dtype(),
+                    "{}: a {} grad for a {} input; both must be of one dtype", op,
+                    name_of(c.in(0).dtype()), name_of(input.dtype()));
   for (int i : per_channel) check_per_channel(c.in(i), "a per-channel input", input, op);
   c.out(input.dtype(), input.sizes(), channel_format(input));
   c.out(input.dtype(), {channels});

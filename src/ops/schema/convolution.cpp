@@ -54,10 +54,12 @@ ConvShape conv_shape(const char* op, IntList input, IntList weight, const ConvWi
     check<ShapeError>(weight[static_cast<std::size_t>(d) + 2] > 0,
                       "{}: weight has size {}, a kernel without elements", op, weight);
   }
-  check<ShapeError>(weight[0] % groups == 0 && input[1] == weight[1] * groups,
+  std::int64_t channels = 0;
+  if (__builtin_mul_overflow(weight[1], groups, &channels)) channels = -1;  // no size
+  check<ShapeError>(weight[0] % groups == 0 && input[1] == channels,
                     "{}: input {} has {} channels, but weight {} with groups {} needs {}, and a "
                     "multiple of groups as output channels",
-                    op, input, input[1], weight, groups, weight[1] * groups);
+                    op, input, input[1], weight, groups, channels);
   ConvShape s;
   s.n = input[0];
   s.c = input[1];

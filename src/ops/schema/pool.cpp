@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/tensor_impl.h"
+
 namespace facula {
 namespace {
 
@@ -32,6 +34,7 @@ PoolShape pool_shape(const Tensor& input, const Dims& kernel, const Dims& stride
 PoolShape pool_shape(IntList sizes, const Dims& kernel, const Dims& stride, const Dims& padding,
                      const Dims& dilation, bool ceil_mode, const char* op) {
   check<ShapeError>(sizes.size() == 4, "{}: input of size {}, expected [N, C, H, W]", op, sizes);
+  checked_numel(sizes, op);
   const Dims& steps = stride.empty() ? kernel : stride;
   for (const Dims* list : {&kernel, &steps, &padding, &dilation}) {
     check<ValueError>(list->size() == 1 || list->size() == 2,

@@ -21,7 +21,7 @@ Region slice_region(IntList sizes, IntList strides, std::int64_t dim,
   const std::int64_t last = bounded(end.value_or(size), first);
   Region region{sizes, strides, first * strides[d]};
   region.sizes[d] = (last - first) / step + ((last - first) % step != 0);
-  if (__builtin_mul_overflow(strides[d], step, &region.strides[d])) region.strides[d] = strides[d];
+  if (region.sizes[d] > 1) region.strides[d] *= step;
   return region;
 }
 
@@ -44,7 +44,7 @@ Region diagonal_region(IntList sizes, IntList strides, std::int64_t offset, std:
   check<ShapeError>(rank >= 2, "diagonal: a tensor of size {} has no two dimensions", sizes);
   const int row = wrap_dim(dim1, rank, "diagonal"), column = wrap_dim(dim2, rank, "diagonal");
   check<ValueError>(row != column, "diagonal: dim1 and dim2 are both {}; name two dimensions", row);
-  const std::int64_t down = offset < 0 ? std::min(-offset, sizes[row]) : 0;
+  const std::int64_t down = offset < 0 ? -std::max(offset, -sizes[row]) : 0;
   const std::int64_t right = offset > 0 ? std::min(offset, sizes[column]) : 0;
   const std::int64_t length = std::min(sizes[row] - down, sizes[column] - right);
   Region region{sizes, strides, 0};

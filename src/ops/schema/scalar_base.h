@@ -104,10 +104,12 @@ FACULA_FN bool isinf(T) {
   return false;
 }
 
+// x86 has one instruction for `a < b ? a : b`, which is b if either is NaN: only NaN of a is left.
 /// NaN if either is NaN (like torch.minimum, unlike C's fmin). Of two zeros, the second.
 template <Real T>
 FACULA_FN T min(T a, T b) {
-  return ((a < b) | (a != a)) ? a : b;
+  const T lesser = a < b ? a : b;
+  return a != a ? a : lesser;
 }
 template <Integer T>
 FACULA_FN T min(T a, T b) {
@@ -116,7 +118,8 @@ FACULA_FN T min(T a, T b) {
 /// NaN if either is NaN (like torch.maximum, unlike C's fmax). Of two zeros, the second.
 template <Real T>
 FACULA_FN T max(T a, T b) {
-  return ((a > b) | (a != a)) ? a : b;
+  const T greater = a > b ? a : b;
+  return a != a ? a : greater;
 }
 template <Integer T>
 FACULA_FN T max(T a, T b) {
