@@ -20,8 +20,6 @@ namespace {
 constexpr std::int64_t kSliceElements = 32768;
 /// One thread is done with so few before another has heard of them and fetched them from its cache.
 constexpr std::int64_t kAloneElements = 65536;
-/// Columns handled together when the kept dimension is the contiguous one.
-constexpr std::int64_t kColumnBlock = kMaxColumns;
 /// Rows a slice of columns may have even if they are long: fewer totals to join.
 constexpr std::int64_t kMostRows = 64;
 
@@ -187,8 +185,9 @@ class Reducer {
     const Axis inner = kept_.back();
     Axes outer(kept_.begin(), kept_.end() - 1);
     const std::int64_t groups = product(outer);
-    const std::int64_t blocks = (inner.size + kColumnBlock - 1) / kColumnBlock;
-    const std::int64_t width = std::min(inner.size, kColumnBlock);
+    const auto most = static_cast<std::int64_t>(kMostColumnBytes / loops_.accumulator_bytes);
+    const std::int64_t blocks = (inner.size + most - 1) / most;
+    const std::int64_t width = std::min(inner.size, most);
     const std::int64_t rows = reduced_.back().size;
     const std::int64_t repeats = count_ / rows;
     const std::int64_t rows_per_cut =
@@ -202,7 +201,7 @@ class Reducer {
     };
     base::parallel_for(groups * blocks * cuts, [&](std::int64_t slice) {
       const std::int64_t cut = slice % cuts, block = slice / cuts;
-      const std::int64_t column = block % blocks * kColumnBlock;
+      const std::int64_t column = block % blocks * most;
       const std::int64_t row = cut % cuts_per_repeat * rows_per_cut;
       const char* first = base_ + offset_of(outer, block / blocks) + column * element_bytes_ +
                           offset_of(reduced_, cut / cuts_per_repeat * rows + row);
@@ -210,7 +209,7 @@ class Reducer {
                      std::min(width, inner.size - column), totals_of(block, cut));
     });
     base::parallel_for(groups * blocks, [&](std::int64_t block) {
-      const std::int64_t column = block % blocks * kColumnBlock;
+      const std::int64_t column = block % blocks * most;
       const std::int64_t n = std::min(width, inner.size - column);
       char* own = totals_of(block, 0);
       join(own, cuts, width, width);

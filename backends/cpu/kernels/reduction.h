@@ -7,8 +7,9 @@
 
 namespace facula::cpu {
 
-/// Most columns that ReductionLoops::columns takes at once: their totals stay in the nearest cache.
-inline constexpr int kMaxColumns = 2048;
+/// Bytes of totals of the columns that ReductionLoops::columns takes at once, at most: they stay in
+/// the nearest cache.
+inline constexpr std::size_t kMostColumnBytes = 16384;
 
 struct ReductionLoops {
   std::size_t accumulator_bytes = 0;
@@ -16,7 +17,7 @@ struct ReductionLoops {
   /// total.
   void (*rows)(const void* input, std::int64_t rows, std::int64_t row_step, std::int64_t n,
                std::int64_t stride, void* totals) = nullptr;
-  /// Reduces `rows` rows of n <= kMaxColumns consecutive elements to n totals.
+  /// Reduces `rows` rows of n consecutive elements to n totals, of kMostColumnBytes at most.
   void (*columns)(const void* input, std::int64_t rows, std::int64_t row_stride, std::int64_t n,
                   void* totals) = nullptr;
   /// a[i] = a[i] combined with b[i].
