@@ -250,14 +250,16 @@ template <int N, class T>
 [[gnu::always_inline]] inline void put_totals(const T* totals, const T* bias, bool accumulate,
                                               T* c) {
   using Neighbours [[gnu::vector_size(N * sizeof(T))]] = T;
-  const auto load = [](const T* from) {
-    Neighbours all;
-    __builtin_memcpy(&all, from, sizeof all);
-    return all;
-  };
-  Neighbours sums = load(totals);
-  if (bias) sums += load(bias);
-  if (accumulate) sums = load(c) + sums;
+  Neighbours sums, other;
+  __builtin_memcpy(&sums, totals, sizeof sums);
+  if (bias) {
+    __builtin_memcpy(&other, bias, sizeof other);
+    sums += other;
+  }
+  if (accumulate) {
+    __builtin_memcpy(&other, c, sizeof other);
+    sums = other + sums;
+  }
   __builtin_memcpy(c, &sums, sizeof sums);
 }
 
