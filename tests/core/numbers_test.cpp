@@ -263,6 +263,8 @@ TEST(Numbers, DrawnInPlace) {
     EXPECT_LT(amax(rand({1 << 17}, dtype).to(kFloat32)).item(), 1) << name_of(dtype);
   }
   EXPECT_ERROR(ValueError, "[2, 1) is empty", x.uniform_(2, 1));
+  EXPECT_ERROR(ValueError, "wider than the largest float32", x.uniform_(-3e38, 3e38));
+  EXPECT_ERROR(ValueError, "undefined", Tensor().uniform_());
   EXPECT_ERROR(ValueError, "-1 is negative", x.normal_(0, -1));
   EXPECT_ERROR(DTypeError, "int64", zeros({2}, kInt64).uniform_());
   EXPECT_ERROR(DTypeError, "int64", rand_like(zeros({2}, kInt64)));
