@@ -179,8 +179,8 @@ bool compare_files(const DiffOptions& options) {
 int run_diff(const DiffOptions& options) {
   try {
     return compare_files(options) ? 0 : 1;
-  } catch (const Error& error) {
-    throw UsageError(error.what());  // status 2: 1 says that the files differ
+  } catch (const std::exception& error) {  // also what printing throws
+    throw UsageError(error.what());        // status 2: 1 says that the files differ
   }
 }
 

@@ -261,6 +261,10 @@ TrainingData load_training_data(const TrainOptions& options) {
     std::tie(data.train, data.validation) =
         data::random_split(data.train, options.val_split, options.seed);
   }
+  if (options.drop_last && data.train->size() < options.batch) {
+    throw UsageError(fmt::format("--drop-last: {} samples make no batch of {}; lower --batch",
+                                 data.train->size(), options.batch));
+  }
   return data;
 }
 

@@ -37,8 +37,8 @@ class FACULA_API AutoGradMode {
   std::uint32_t saved_;
 };
 
-/// NoGradGuard whose results cannot be saved for backward, require grad or be changed in place by
-/// recorded calls: they may only be added to what takes part in a recorded computation.
+/// NoGradGuard whose results cannot be saved for backward or made to require grad: recorded calls
+/// take them only where backward does not need their values, as in sums.
 class FACULA_API InferenceMode {
  public:
   InferenceMode();

@@ -92,8 +92,10 @@ Tensor Segment::recompute(const Node& node, const SavedTensor& slot) {
 }
 
 void Segment::release_values(Node& node) noexcept {
+  Segment& segment = *node.extras->segment;
+  const std::lock_guard lock(segment.mutex_);
+  std::vector<Value>& values = segment.values_;
   for (std::int64_t number : node.extras->segment_numbers) {
-    std::vector<Value>& values = node.extras->segment->values_;
     if (number >= 0 && static_cast<std::size_t>(number) < values.size()) {
       values[number].tensor = Tensor();
     }
@@ -101,6 +103,7 @@ void Segment::release_values(Node& node) noexcept {
 }
 
 Tensor Segment::value(std::size_t number, const char* reader) {
+  const std::lock_guard lock(mutex_);
   if (number >= values_.size()) run_again();
   const Value& value = values_[number];
   check<AutogradError>(value.tensor.version() == value.version,
@@ -151,7 +154,9 @@ void Segment::run_again() {
 
 void Segment::release_inputs() noexcept {
   for (const Input& input : inputs_) {
-    if (input.outer) input.outer->values_[input.number].tensor = Tensor();
+    if (!input.outer) continue;
+    const std::lock_guard lock(input.outer->mutex_);
+    input.outer->values_[input.number].tensor = Tensor();
   }
   inputs_.clear();
   function_.reset();

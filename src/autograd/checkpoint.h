@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "autograd/node.h"
@@ -14,7 +15,8 @@ namespace facula::autograd {
 /// asks for the first of them, the segment runs again and its saves, which come in the same order,
 /// provide the values. The nodes recorded by the first run stay in place, so gradients, hooks,
 /// partial gradients and higher derivatives work as without checkpointing. Segments may nest: the
-/// inputs of an inner one are values of the outer one.
+/// inputs of an inner one are values of the outer one. Backward passes of several threads may want
+/// the same values: the first runs the segment, the others wait.
 class Segment : public std::enable_shared_from_this<Segment> {
  public:
   using Function = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
@@ -73,6 +75,9 @@ class Segment : public std::enable_shared_from_this<Segment> {
   RandomLog random_;
   std::size_t count_ = 0;      ///< saves of the first run, so far
   std::vector<Value> values_;  ///< of a second run; empty before
+  /// Guards what a second run changes. A thread takes those of inner segments first, and the same
+  /// one again where a backward pass inside the segment wants its values.
+  std::recursive_mutex mutex_;
 };
 
 }  // namespace facula::autograd

@@ -2,6 +2,8 @@
 
 #include <facula/ops.h>
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -61,7 +63,7 @@ class Sweep {
     entries_.clear();
     gradients_.clear();
     ready_.clear();
-    places_.clear();
+    if (!marks_) places_.clear();
     swap_spare_memory();
   }
 
@@ -91,6 +93,8 @@ class Sweep {
     const std::uint32_t place = place_of(node);
     return place != kNowhere && entries_[place].wanted;
   }
+
+  bool marks() const { return marks_; }
 
   static thread_local Sweep* current;
 
@@ -309,6 +313,11 @@ class Sweep {
 
 thread_local Sweep* Sweep::current = nullptr;
 
+/// Passes of other threads do not go on in the child of a fork().
+[[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] {
+  if (!Sweep::current || !Sweep::current->marks()) marking_pass = nullptr;
+});
+
 /// Takes `incoming` where it can. Returns the handle that it replaces.
 Tensor add_gradient(Accumulator& state, const TensorImpl& variable, Tensor& incoming) {
   const bool recording = !(runtime::tl_mode & runtime::kNoGrad);
@@ -318,7 +327,8 @@ Tensor add_gradient(Accumulator& state, const TensorImpl& variable, Tensor& inco
     gradient = Tensor::adopt(state.gradient);
   }
   if (state.fixed_buffer) {
-    check<AutogradError>(!recording || !gradient.impl()->has(TensorImpl::kIsView),
+    const bool history = recording && (incoming.requires_grad() || gradient.requires_grad());
+    check<AutogradError>(!history || !gradient.impl()->has(TensorImpl::kIsView),
                          "backward: with create_graph, the gradient of a leaf of size {} has a "
                          "history, which its gradient buffer, a view of other memory, cannot "
                          "take; use autograd::grad, or a buffer with memory of its own",

@@ -36,8 +36,7 @@ Dims dense_strides(IntList sizes, MemoryFormat format) {
   std::int64_t step = 1;
   auto place = [&](int d) {
     strides[d] = step;
-    // Without elements, sizes may have any product.
-    if (__builtin_mul_overflow(step, std::max<std::int64_t>(sizes[d], 1), &step)) step = 1;
+    step *= std::max<std::int64_t>(sizes[d], 1);
   };
   if (format == kChannelsLast && sizes.size() == 4) {
     for (int d : {1, 3, 2, 0}) place(d);
@@ -48,13 +47,15 @@ Dims dense_strides(IntList sizes, MemoryFormat format) {
 }
 
 std::int64_t checked_numel(IntList sizes, const char* what) {
-  std::int64_t numel = 1;
+  std::int64_t product = 1;
+  bool empty = false;
   for (std::int64_t size : sizes) {
     check<ShapeError>(size >= 0, "{}: size {} has a negative entry", what, sizes);
-    check<ShapeError>(!__builtin_mul_overflow(numel, size, &numel),
-                      "{}: a tensor of size {} has more than 2^63 elements", what, sizes);
+    empty |= size == 0;
+    check<ShapeError>(!__builtin_mul_overflow(product, std::max<std::int64_t>(size, 1), &product),
+                      "{}: the entries of size {} multiply to more than 2^63", what, sizes);
   }
-  return numel;
+  return empty ? 0 : product;
 }
 
 namespace {

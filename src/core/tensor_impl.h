@@ -91,7 +91,8 @@ static_assert(sizeof(TensorImpl) <= 256);
 
 /// Strides of a dense tensor in the given format (`preserve` counts as contiguous).
 Dims dense_strides(IntList sizes, MemoryFormat format);
-/// Product of sizes. Throws ShapeError for negative sizes or overflow.
+/// Product of sizes. Throws ShapeError for negative sizes or if those that are not 0 multiply to
+/// more than 2^63, so that strides and offsets of what has no elements do not overflow either.
 std::int64_t checked_numel(IntList sizes, const char* what);
 
 /// A dense tensor with uninitialised elements.

@@ -79,6 +79,9 @@ TEST(Gradcheck, RejectsGradientsWithoutAGraphUnlessTheyAreConstant) {
             std::string::npos);
   const auto stepped = [](const Tensors& in) { return Tensors{in[0] * 3 + floor(in[0])}; };
   EXPECT_EQ(autograd::gradcheck(stepped, {leaf({1.5, 2.5}, kFloat64)}, {.second_order = true}), "");
+  // That of floor has no graph at all.
+  const auto floored = [](const Tensors& in) { return Tensors{floor(in[0])}; };
+  EXPECT_EQ(autograd::gradcheck(floored, {leaf({1.5, 2.5}, kFloat64)}, {.second_order = true}), "");
 }
 
 TEST(Gradcheck, RejectsUnsuitableInputs) {

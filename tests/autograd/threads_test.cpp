@@ -10,6 +10,8 @@
 namespace facula {
 namespace {
 
+using Tensors = std::vector<Tensor>;
+
 constexpr int kThreads = 4;
 constexpr int kRounds = 200;
 
@@ -55,6 +57,24 @@ TEST(Threads, BackwardThroughACommonPart) {
       EXPECT_EQ(gradient.to_vector<float>(), expected[i]);
     }
   });
+}
+
+// The first pass that wants a value of the segments runs them again, beside those of other threads.
+TEST(Threads, BackwardThroughACommonCheckpoint) {
+  const Tensor weight = rand({64}).requires_grad_();
+  const auto wave = [](const Tensors& in) { return Tensors{(in[0] * 3).sin().tanh()}; };
+  const auto segment = [&](const Tensors& in) {
+    return autograd::checkpoint(wave, autograd::checkpoint(wave, {in[0].cos()}));
+  };
+  const Tensor expected = autograd::grad({segment({weight})[0].sum()}, {weight})[0];
+  for (int round = 0; round < kRounds; ++round) {
+    const Tensor trunk = autograd::checkpoint(segment, {weight})[0];
+    on_threads([&](int i) {
+      const Tensor head = (trunk * (i + 1.0)).sum();
+      const Tensor gradient = autograd::grad({head}, {weight}, {.retain_graph = true})[0];
+      EXPECT_TRUE(allclose(gradient, expected * (i + 1.0)));
+    });
+  }
 }
 
 TEST(Threads, BackwardOnSeparateGraphs) {

@@ -151,6 +151,13 @@ class ModelFilesTest(unittest.TestCase):
                                   text=True, timeout=60, check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn('cannot write the output', done.stderr)
+        many = [self.write(name, safetensors({f'tensor {i}': ('F32', [1], floats(value))
+                                              for i in range(500)}))
+                for name, value in (('ones', 1), ('twos', 2))]
+        with open('/dev/full', 'w', encoding='ascii') as full:  # more than stdio keeps
+            done = subprocess.run([PROGRAM, 'diff', *many], stdout=full, stderr=subprocess.PIPE,
+                                  timeout=60, check=False)
+        self.assertEqual(done.returncode, 2)
         self.assertIn(f'{self.folder}/a  b', run('diff', a, self.folder / 'a  b').stderr)
 
     def test_diff_of_special_values(self):

@@ -2,6 +2,7 @@
 
 #include <facula/ops.h>
 
+#include "core/tensor_impl.h"
 #include "ops/schema/op_def.h"
 #include "ops/schema/region.h"
 
@@ -16,8 +17,9 @@ OpDef define_diagonal_backward() {
       .infer =
           [](Infer& c) {
             const auto& a = c.attrs<diagonal_backward_attrs>();
-            const Region region =
-                diagonal_region(a.input_sizes, a.input_sizes, a.offset, a.dim1, a.dim2);
+            checked_numel(a.input_sizes, c.op_name());
+            const Region region = diagonal_region(
+                a.input_sizes, dense_strides(a.input_sizes, kContiguous), a.offset, a.dim1, a.dim2);
             check<ShapeError>(c.in(0).sizes() == region.sizes,
                               "diagonal_backward: the gradient has size {}, the diagonal {}",
                               c.in(0).sizes(), region.sizes);

@@ -2,6 +2,7 @@
 
 #include <facula/ops.h>
 
+#include "core/tensor_impl.h"
 #include "ops/schema/op_def.h"
 #include "ops/schema/region.h"
 
@@ -16,7 +17,9 @@ OpDef define_select_backward() {
       .infer =
           [](Infer& c) {
             const auto& a = c.attrs<select_backward_attrs>();
-            const Region region = select_region(a.input_sizes, a.input_sizes, a.dim, a.index);
+            checked_numel(a.input_sizes, c.op_name());
+            const Region region = select_region(
+                a.input_sizes, dense_strides(a.input_sizes, kContiguous), a.dim, a.index);
             check<ShapeError>(c.in(0).sizes() == region.sizes,
                               "select_backward: the gradient has size {}, the entry {}",
                               c.in(0).sizes(), region.sizes);

@@ -2,6 +2,7 @@
 
 #include <facula/ops.h>
 
+#include "core/tensor_impl.h"
 #include "ops/schema/op_def.h"
 #include "ops/schema/region.h"
 
@@ -16,8 +17,10 @@ OpDef define_slice_backward() {
       .infer =
           [](Infer& c) {
             const auto& a = c.attrs<slice_backward_attrs>();
+            checked_numel(a.input_sizes, c.op_name());
             const Region region =
-                slice_region(a.input_sizes, a.input_sizes, a.dim, a.start, a.end, a.step);
+                slice_region(a.input_sizes, dense_strides(a.input_sizes, kContiguous), a.dim,
+                             a.start, a.end, a.step);
             check<ShapeError>(c.in(0).sizes() == region.sizes,
                               "slice_backward: the gradient has size {}, the slice {}",
                               c.in(0).sizes(), region.sizes);

@@ -55,7 +55,9 @@ ConvShape conv_shape(const char* op, IntList input, IntList weight, const ConvWi
                       "{}: weight has size {}, a kernel without elements", op, weight);
   }
   std::int64_t channels = 0;
-  if (__builtin_mul_overflow(weight[1], groups, &channels)) channels = -1;  // no size
+  check<ShapeError>(!__builtin_mul_overflow(weight[1], groups, &channels),
+                    "{}: weight {} with groups {} needs more than 2^63 channels", op, weight,
+                    groups);
   check<ShapeError>(weight[0] % groups == 0 && input[1] == channels,
                     "{}: input {} has {} channels, but weight {} with groups {} needs {}, and a "
                     "multiple of groups as output channels",

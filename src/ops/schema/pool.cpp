@@ -10,6 +10,8 @@ namespace {
 
 /// The largest kernel, stride and dilation: kernels count them in 32 bits.
 constexpr std::int64_t kLargestStep = std::numeric_limits<std::int32_t>::max();
+/// The largest height and width: positions beyond them, in the padding, must not overflow.
+constexpr std::int64_t kLargestSize = std::numeric_limits<std::int64_t>::max() / 2;
 
 }  // namespace
 
@@ -54,6 +56,7 @@ PoolShape pool_shape(IntList sizes, const Dims& kernel, const Dims& stride, cons
     check<ValueError>(axis.padding >= 0 && axis.padding <= axis.kernel / 2,
                       "{}: padding {} must be at most half of kernel {}", op, padding, kernel);
     const std::int64_t size = sizes[2 + d];
+    check<ShapeError>(size <= kLargestSize, "{}: an input of size {} is too large", op, sizes);
     const std::int64_t windows = axis.windows(size, ceil_mode);
     check<ShapeError>(windows > 0, "{}: an input of size {} is too small for kernel {}", op, sizes,
                       kernel);

@@ -26,6 +26,7 @@ Dims resolve_sizes(IntList sizes, std::int64_t numel, const char* op) {
     check<ShapeError>(known == numel, "{}: the tensor has {} elements, size {} needs {}", op, numel,
                       sizes, known);
   }
+  checked_numel(result, op);
   return result;
 }
 

@@ -31,8 +31,8 @@
 //
 // Float results have the same bits on every instruction set and compiler, except for the payload
 // of NaN. Kernel translation units need -O3 -fno-math-errno -fno-trapping-math -ffp-contract=off
-// (and -fwrapv for integers) to vectorise without changing bits; -ffast-math would break both the
-// special values and the rounding. Double uses the C library.
+// to vectorise without changing bits; -ffast-math would break both the special values and the
+// rounding. Double uses the C library.
 //
 // int8, int16 and uint8 follow C: arithmetic yields int, so that a product is passed on as T(x *
 // y).
