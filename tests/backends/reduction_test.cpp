@@ -24,13 +24,14 @@ const Problem kProblems[] = {
     {{70001}, {0}},                 // one result
     {{2, 70001}, {1}},              // long rows
     {{700, 300}, {1}},              // rows that share slices
-    {{500, 2100}, {0}},             // columns, more than one block
+    {{500, 4200}, {0}},             // columns, more than one block
+    {{3, 40, 4200}, {1}},           // of each of several matrices
     {{3, 300, 70}, {1}},            // columns of each of several matrices
     {{20, 30, 40, 50}, {0, 1, 3}},
     {{2, 3, 4}, {}},
 };
 
-/// Sums and maxima by the definition.
+/// Sums, maxima and minima by the definition.
 std::vector<std::vector<double>> by_definition(const Tensor& x, const Problem& p) {
   const std::vector<double> values = x.to_vector<double>();
   std::vector<std::int64_t> result_strides(p.sizes.size());
@@ -40,7 +41,7 @@ std::vector<std::vector<double>> by_definition(const Tensor& x, const Problem& p
     result_strides[d] = results;
     results *= p.sizes[d];
   }
-  std::vector<double> sums(results, 0), maxima(results, -1e9);
+  std::vector<double> sums(results, 0), maxima(results, -1e9), minima(results, 1e9);
   for (std::size_t i = 0; i < values.size(); ++i) {
     std::int64_t rest = static_cast<std::int64_t>(i), at = 0;
     for (std::size_t d = p.sizes.size(); d-- > 0; rest /= p.sizes[d]) {
@@ -48,8 +49,9 @@ std::vector<std::vector<double>> by_definition(const Tensor& x, const Problem& p
     }
     sums[at] += values[i];
     maxima[at] = std::max(maxima[at], values[i]);
+    minima[at] = std::min(minima[at], values[i]);
   }
-  return {sums, maxima};
+  return {sums, maxima, minima};
 }
 
 std::vector<Tensor> in_every_layout(const Tensor& x) {
@@ -68,6 +70,39 @@ TEST(Reduction, FollowsTheDefinition) {
     for (const Tensor& x : in_every_layout(values)) {
       EXPECT_TRUE(sum(x, p.dims).to_vector<double>() == expected[0]) << p.str();
       EXPECT_TRUE(amax(x, p.dims).to_vector<double>() == expected[1]) << p.str();
+      EXPECT_TRUE(amin(x, p.dims).to_vector<double>() == expected[2]) << p.str();
+    }
+  }
+}
+
+// Totals of 8 bytes and of one, of which other numbers go into a block of columns.
+TEST(Reduction, ColumnsOfEveryWidth) {
+  Source source(4);
+  for (const Problem& p : {Problem{{30, 2100}, {0}}, Problem{{2, 30, 16500}, {1}}}) {
+    const Tensor values = floor(source.values(p.sizes) * 4);
+    const auto expected = by_definition(values, p);
+    EXPECT_TRUE(sum(values.to(kFloat64), p.dims).to_vector<double>() == expected[0]) << p.str();
+    EXPECT_TRUE(sum(values.to(kInt32), p.dims).to_vector<double>() == expected[0]) << p.str();
+    EXPECT_TRUE(equal(any(values > 5, p.dims), amax(values, p.dims) > 5)) << p.str();
+    EXPECT_TRUE(equal(all(values > -5, p.dims), amin(values, p.dims) > -5)) << p.str();
+  }
+}
+
+TEST(Reduction, MinimaAndMaximaOfNan) {
+  Source source(5);
+  for (const Problem& p : kProblems) {
+    const Tensor values = source.values(p.sizes);
+    for (const std::int64_t place : {std::int64_t{0}, values.numel() / 2, values.numel() - 1}) {
+      Tensor with = values.clone();
+      with.view({-1}).select(0, place).fill_(std::numeric_limits<float>::quiet_NaN());
+      const Tensor met = any(isnan(with), p.dims);
+      EXPECT_EQ(met.sum().item<int>(), 1);
+      for (const Tensor& x : in_every_layout(with)) {
+        EXPECT_TRUE(equal(isnan(amin(x, p.dims)), met)) << p.str();
+        EXPECT_TRUE(equal(isnan(amax(x, p.dims)), met)) << p.str();
+        EXPECT_TRUE(equal(where(met, 0, amin(x, p.dims)), where(met, 0, amin(values, p.dims))));
+        EXPECT_TRUE(equal(where(met, 0, amax(x, p.dims)), where(met, 0, amax(values, p.dims))));
+      }
     }
   }
 }
