@@ -212,7 +212,7 @@ class Reducer {
       const std::int64_t column = block % blocks * most;
       const std::int64_t n = std::min(width, inner.size - column);
       char* own = totals_of(block, 0);
-      join(own, cuts, width, width);
+      join(own, cuts, n, width);
       finish(own, block / blocks * inner.size + column, n);
     });
   }
