@@ -25,7 +25,7 @@ const Problem kProblems[] = {
     {{2, 70001}, {1}},              // long rows
     {{700, 300}, {1}},              // rows that share slices
     {{500, 4200}, {0}},             // columns, more than one block
-    {{3, 40, 4200}, {1}},           // of each of several matrices
+    {{3, 40, 4200}, {1}},           // as many of each of several matrices
     {{3, 300, 70}, {1}},            // columns of each of several matrices
     {{20, 30, 40, 50}, {0, 1, 3}},
     {{2, 3, 4}, {}},

@@ -3,7 +3,6 @@
 #include <facula/ops.h>
 #include <gtest/gtest.h>
 
-#include <facula/generator.h>
 #include <facula/tensor.h>
 
 #include <cstdint>
