@@ -36,12 +36,12 @@ Measurement measure(const Duration& duration, const std::function<double(std::in
   using Clock = std::chrono::steady_clock;
   Measurement result;
   std::int64_t index = 0;
-  // Until a step touches no page for the first time, as that is the steady state, within bounds.
-  for (bool steady = false; index < (steady ? 1 : 4) * duration.warmup_steps; ++index) {
-    const std::int64_t faults = usage_now().minor_faults;
+  auto start = Clock::now(), now = start;
+  const auto elapsed = [&] { return std::chrono::duration<double>(now - start).count(); };
+  while (index < duration.warmup_steps || elapsed() < duration.warmup_seconds) {
     const double loss = step(index);
-    if (index == 0) result.loss_first = loss;
-    steady = usage_now().minor_faults == faults;
+    if (index++ == 0) result.loss_first = loss;
+    now = Clock::now();
   }
   // Room for all times beforehand: the vector's growth would count as page
   // faults of the steps.
@@ -50,9 +50,7 @@ Measurement measure(const Duration& duration, const std::function<double(std::in
   times.clear();
 
   const Usage before = usage_now();
-  const auto start = Clock::now();
-  auto now = start;
-  const auto elapsed = [&] { return std::chrono::duration<double>(now - start).count(); };
+  start = now = Clock::now();
   while ((elapsed() < duration.seconds || result.steps < duration.least_steps) &&
          times.size() < times.capacity()) {
     result.loss_last = step(index++);

@@ -8,10 +8,12 @@
 
 namespace facula::cli {
 
-/// How long a work is measured: warm-up steps that do not count, up to four times as many while
-/// they meet new pages, then steps until both bounds are reached.
+/// How long a work is measured: warm-up steps that do not count until both of their bounds are
+/// reached (of short steps it takes many until each thread has had a share of every loop), then
+/// steps until both others are.
 struct Duration {
   double seconds = 5;
+  double warmup_seconds = 0.2;
   std::int64_t warmup_steps = 5;
   std::int64_t least_steps = 20;
 };

@@ -13,8 +13,8 @@ class Scratch {
  public:
   explicit Scratch(std::int64_t count)
       : bytes_(static_cast<std::size_t>(count) * sizeof(T)),
-        data_(static_cast<T*>(host_allocate(bytes_))) {}
-  ~Scratch() { host_free(data_, bytes_); }
+        data_(static_cast<T*>(scratch_allocate(bytes_))) {}
+  ~Scratch() { scratch_free(data_, bytes_); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
 

@@ -21,6 +21,7 @@ namespace detail {
 namespace {
 
 constexpr size_t kAlignment = 64;
+constexpr size_t kPage = 4096;
 constexpr size_t kMapThreshold = size_t{1} << 20;  // from here on, blocks are mappings of their own
 constexpr int kMaxSizeBits = 47;                   // user space of x86-64
 constexpr size_t kMaxBytes = size_t{1} << kMaxSizeBits;
@@ -59,8 +60,13 @@ std::string human(int64_t bytes) {
   return fmt::format("{} bytes", bytes);
 }
 
+/// Below kHugeThreshold with all pages: what shorter uses of the block leave untouched would fault
+/// in the midst of later work.
 void* system_allocate(size_t bytes) {
-  return bytes < kMapThreshold ? std::aligned_alloc(kAlignment, bytes) : map_pages(bytes);
+  if (bytes >= kMapThreshold) return map_pages(bytes);
+  auto* block = static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes));
+  for (size_t i = 0; block && i < bytes; i += kPage) block[i] = std::byte{};
+  return block;
 }
 
 void system_free(void* block, size_t bytes) {
@@ -79,6 +85,9 @@ int64_t default_cap() {
   return base::usable_memory_bytes() / 10 * 8;
 }
 
+/// Blocks of each class that bodies of loops on this thread are using.
+thread_local std::array<int, kClasses> used_in_loop_here;
+
 class HostAllocator {
  public:
   /// Never destroyed: static objects may hold blocks to the very end.
@@ -87,14 +96,15 @@ class HostAllocator {
     return *allocator;
   }
 
-  void* allocate(size_t request) {
+  /// For a body of a loop, `threads` is how many run it; otherwise 0.
+  void* allocate(size_t request, int threads = 0) {
     check<ValueError>(request <= size_t{INT64_MAX},
                       "host_allocate: {} bytes is no size (as a signed number: {}); a dimension is "
                       "negative, or the product of all overflowed",
                       request, static_cast<int64_t>(request));
     const std::lock_guard lock(mutex_);
     if (request > kMaxBytes) fail_out_of_memory(request, kRaiseCap);
-    const SizeClass size_class = size_class_of(request);
+    const SizeClass size_class = size_class_of(std::max(request, kSmallBlockLimit + 1));
     std::vector<CachedBlock>& cache = caches_[size_class.index];
     void* block = cache.empty() ? rearrange(size_class) : take(cache);
     if (block) {
@@ -104,14 +114,19 @@ class HostAllocator {
     }
     ++stats_.allocations;
     stats_.allocated_bytes += static_cast<int64_t>(size_class.bytes);
+    if (threads > 0) provide_for(threads, size_class);
     update_peaks();
     unpoison(block, request);
     return block;
   }
 
-  void free(void* block, size_t request) noexcept {
-    const SizeClass size_class = size_class_of(request);
+  void free(void* block, size_t request, bool in_loop = false) noexcept {
+    const SizeClass size_class = size_class_of(std::max(request, kSmallBlockLimit + 1));
     const std::lock_guard lock(mutex_);
+    if (in_loop) {
+      --used_in_loop_here[size_class.index];
+      --used_in_loops_[size_class.index];
+    }
     stats_.allocated_bytes -= static_cast<int64_t>(size_class.bytes);
     keep(static_cast<std::byte*>(block), size_class);
   }
@@ -191,6 +206,24 @@ class HostAllocator {
           small_blocks_after_fork_in_child();
           instance().mutex_.unlock();
         });
+  }
+
+  /// Caches as many blocks as the other threads of a loop need to hold what this one holds, where
+  /// memory allows. Huge ones are too dear for that, and have few pages.
+  void provide_for(int threads, SizeClass size_class) noexcept {
+    const int64_t needed = int64_t{threads} * ++used_in_loop_here[size_class.index];
+    const int64_t used = ++used_in_loops_[size_class.index];
+    if (size_class.bytes >= kHugeThreshold) return;
+    const auto size = static_cast<int64_t>(size_class.bytes);
+    const int64_t most = std::min(cap_, 2 * most_live_ + kFreeCache);
+    const auto cached = static_cast<int64_t>(caches_[size_class.index].size());
+    for (int64_t i = used + cached; i < needed && stats_.reserved_bytes + size <= most; ++i) {
+      void* block = system_allocate(size_class.bytes);
+      if (block == nullptr) return;
+      ++stats_.system_allocations;
+      stats_.reserved_bytes += size;
+      keep(static_cast<std::byte*>(block), size_class);
+    }
   }
 
   void* take(std::vector<CachedBlock>& cache) noexcept {
@@ -344,6 +377,7 @@ class HostAllocator {
   int64_t cap_;
   uint64_t clock_ = 0;
   std::array<std::vector<CachedBlock>, kClasses> caches_;
+  std::array<int, kClasses> used_in_loops_{};  // on all threads
   std::vector<void*> slabs_;  // keeps them reachable, so that leak checkers look inside
 };
 
@@ -353,6 +387,14 @@ void* large_allocate(size_t bytes) { return HostAllocator::instance().allocate(b
 
 void large_free(void* block, size_t bytes) noexcept {
   HostAllocator::instance().free(block, bytes);
+}
+
+void* loop_allocate(size_t bytes) {
+  return HostAllocator::instance().allocate(bytes, get_num_threads());
+}
+
+void loop_free(void* block, size_t bytes) noexcept {
+  HostAllocator::instance().free(block, bytes, true);
 }
 
 void* allocate_slab() { return HostAllocator::instance().allocate_slab(); }

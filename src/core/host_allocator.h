@@ -7,6 +7,7 @@
 #include <facula/export.h>
 #include <facula/memory.h>
 
+#include "base/thread_pool.h"
 #include "core/free_list.h"
 
 namespace facula {
@@ -14,6 +15,8 @@ namespace facula {
 namespace detail {
 FACULA_API void* large_allocate(size_t bytes);
 FACULA_API void large_free(void* block, size_t bytes) noexcept;
+FACULA_API void* loop_allocate(size_t bytes);
+FACULA_API void loop_free(void* block, size_t bytes) noexcept;
 
 /// kMagazineBytes for the small blocks' pool, which never returns them.
 void* allocate_slab();
@@ -30,6 +33,18 @@ inline void* host_allocate(size_t bytes) {
 inline void host_free(void* block, size_t bytes) noexcept {
   if (block == nullptr) return;
   bytes <= kSmallBlockLimit ? small_free(block, bytes) : detail::large_free(block, bytes);
+}
+
+/// Like host_allocate, for memory that the same scope frees. In a body of parallel_for all threads
+/// may come to need such a block at the same time, perhaps for the first time after a thousand
+/// steps: so the first one makes blocks for all, and later steps have no page faults.
+inline void* scratch_allocate(size_t bytes) {
+  return base::in_parallel_region() ? detail::loop_allocate(bytes) : host_allocate(bytes);
+}
+
+/// Returns a block of scratch_allocate, on the thread that allocated it.
+inline void scratch_free(void* block, size_t bytes) noexcept {
+  base::in_parallel_region() ? detail::loop_free(block, bytes) : host_free(block, bytes);
 }
 
 /// The most memory the allocator may hold, in bytes: FACULA_HOST_MEMORY_CAP (in MiB) or 80 % of the

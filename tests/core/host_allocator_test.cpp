@@ -7,12 +7,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include <facula/error.h>
+#include <facula/parallel.h>
+
+#include "base/thread_pool.h"
 
 namespace facula {
 namespace {
@@ -179,12 +183,57 @@ TEST_F(HostAllocator, SteadyStateHasNoPageFaults) {
 
 // Kernels fill temporary memory to different lengths.
 TEST_F(HostAllocator, BlocksBelowHugePagesComeWithTheirPages) {
-  constexpr size_t kBytes = 3 * kMiB;
-  void* block = host_allocate(kBytes);
-  std::vector<unsigned char> resident(kBytes / 4096);
-  ASSERT_EQ(mincore(block, kBytes, resident.data()), 0);
-  EXPECT_TRUE(std::ranges::all_of(resident, [](unsigned char page) { return page & 1; }));
-  host_free(block, kBytes);
+  for (const size_t bytes : {896 * 1024ul, 3 * kMiB}) {
+    auto* const block = static_cast<std::byte*>(host_allocate(bytes));
+    std::byte* const page = block - reinterpret_cast<uintptr_t>(block) % 4096;
+    std::vector<unsigned char> resident(bytes / 4096);
+    ASSERT_EQ(mincore(page, bytes, resident.data()), 0);
+    EXPECT_TRUE(std::ranges::all_of(resident, [](unsigned char page) { return page & 1; }))
+        << bytes;
+    host_free(block, bytes);
+  }
+}
+
+// Also small blocks, which elsewhere come from lists of each thread's own, and several blocks of one
+// size at a time.
+TEST_F(HostAllocator, OneThreadOfALoopProvidesScratchMemoryForAll) {
+  const int threads_before = get_num_threads();
+  set_num_threads(2);
+  const std::vector<size_t> sizes = {1, 4096, 50'000, 3 * kMiB, 49'000, 50'000};
+  std::atomic<int> arrived{0};
+  const auto use_all = [&](int users) {
+    std::vector<void*> blocks;
+    for (const size_t bytes : sizes) {
+      blocks.push_back(scratch_allocate(bytes));
+      std::memset(blocks.back(), 1, bytes);
+    }
+    for (++arrived; arrived < users;) std::this_thread::yield();
+    for (size_t i = sizes.size(); i-- > 0;) scratch_free(blocks[i], sizes[i]);
+  };
+  const auto used_before = cpu::memory_stats().allocated_bytes;
+  base::parallel_for(2, [&](int64_t slice) {
+    if (slice == 0) use_all(1);
+  });
+  const cpu::MemoryStats alone = cpu::memory_stats();
+  arrived = 0;
+  base::parallel_for(2, [&](int64_t) { use_all(2); });
+  const cpu::MemoryStats together = cpu::memory_stats();
+  EXPECT_EQ(together.system_allocations, alone.system_allocations);
+  EXPECT_EQ(together.allocations - alone.allocations, std::ssize(sizes) * 2);
+  EXPECT_EQ(together.allocated_bytes, used_before);
+  set_num_threads(threads_before);
+}
+
+// Room for the other threads is a convenience: what the body itself needs comes first.
+TEST_F(HostAllocator, ProvidesForOthersWithinTheCapOnly) {
+  const int threads_before = get_num_threads();
+  set_num_threads(2);
+  set_host_memory_cap(cpu::memory_reserved() + 4 * static_cast<int64_t>(kMiB));
+  base::parallel_for(2, [&](int64_t slice) {
+    if (slice == 0) scratch_free(scratch_allocate(3 * kMiB), 3 * kMiB);
+  });
+  EXPECT_LE(cpu::memory_reserved(), host_memory_cap());
+  set_num_threads(threads_before);
 }
 
 struct Request {

@@ -4,7 +4,6 @@
 // channels at a time, multiplies them by the transformed weights, adding up in a buffer, and
 // transforms that back. Both buffers stay in the second-level cache; weights stream through.
 #include <algorithm>
-#include <vector>
 
 #include <facula/parallel.h>
 
@@ -122,17 +121,25 @@ struct Block {
   std::int64_t region, first_tile, tiles;
 };
 
-/// All tiles, at most so many in a block.
-std::vector<Block> blocks_of(const Correlation& s, std::int64_t block_tiles) {
-  std::vector<Block> blocks;
-  for (std::int64_t region = 0; region < Correlation::kRegions; ++region) {
-    const std::int64_t tiles = s.tiles(region);
-    for (std::int64_t first = 0; first < tiles; first += block_tiles) {
-      blocks.push_back({region, first, std::min(block_tiles, tiles - first)});
+/// All tiles, at most `most` in a block.
+struct Blocks {
+  const Correlation& s;
+  std::int64_t most;
+
+  std::int64_t of_region(std::int64_t region) const { return divide_up(s.tiles(region), most); }
+  std::int64_t count() const {
+    std::int64_t count = 0;
+    for (std::int64_t region = 0; region < Correlation::kRegions; ++region) {
+      count += of_region(region);
     }
+    return count;
   }
-  return blocks;
-}
+  Block operator[](std::int64_t i) const {
+    std::int64_t region = 0;
+    for (; i >= of_region(region); ++region) i -= of_region(region);
+    return {region, i * most, std::min(most, s.tiles(region) - i * most)};
+  }
+};
 
 /// What a slice, or the next one, reads after the channels from `channel` of a block for a part:
 /// other channels of these tiles, another part, the next block.
@@ -214,14 +221,13 @@ void correlate(const Correlation& s, const float* images, const Taps<const float
                   stream,
                   Buffer(s.positions(), size.tiles, std::min(kChannels, s.channels)),
                   Buffer(s.positions(), size.tiles, std::min(size.outputs, s.outputs))};
-  const std::vector<Block> blocks = blocks_of(s, size.tiles);
-  const std::int64_t count = std::ssize(blocks), output_blocks = divide_up(s.outputs, size.outputs);
+  const Blocks blocks{s, size.tiles};
+  const std::int64_t count = blocks.count(), output_blocks = divide_up(s.outputs, size.outputs);
   const auto run = [&](const TransformedWeights& weights, std::int64_t output_block,
                        std::int64_t first, std::int64_t end) {
     const std::int64_t output = output_block * size.outputs;
     for (std::int64_t i = first; i < end; ++i) {
-      run_block(call, weights, blocks[static_cast<std::size_t>(i)],
-                blocks[static_cast<std::size_t>((i + 1) % count)], output,
+      run_block(call, weights, blocks[i], blocks[(i + 1) % count], output,
                 std::min(size.outputs, s.outputs - output));
     }
   };
