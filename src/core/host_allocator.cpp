@@ -65,7 +65,9 @@ std::string human(int64_t bytes) {
 void* system_allocate(size_t bytes) {
   if (bytes >= kMapThreshold) return map_pages(bytes);
   auto* block = static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes));
-  for (size_t i = 0; block && i < bytes; i += kPage) block[i] = std::byte{};
+  if (block == nullptr) return nullptr;
+  for (size_t i = 0; i < bytes; i += kPage) block[i] = std::byte{};
+  block[bytes - 1] = std::byte{};
   return block;
 }
 
@@ -104,7 +106,7 @@ class HostAllocator {
                       request, static_cast<int64_t>(request));
     const std::lock_guard lock(mutex_);
     if (request > kMaxBytes) fail_out_of_memory(request, kRaiseCap);
-    const SizeClass size_class = size_class_of(std::max(request, kSmallBlockLimit + 1));
+    const SizeClass size_class = size_class_of(request);
     std::vector<CachedBlock>& cache = caches_[size_class.index];
     void* block = cache.empty() ? rearrange(size_class) : take(cache);
     if (block) {
@@ -121,7 +123,7 @@ class HostAllocator {
   }
 
   void free(void* block, size_t request, bool in_loop = false) noexcept {
-    const SizeClass size_class = size_class_of(std::max(request, kSmallBlockLimit + 1));
+    const SizeClass size_class = size_class_of(request);
     const std::lock_guard lock(mutex_);
     if (in_loop) {
       --used_in_loop_here[size_class.index];

@@ -17,6 +17,10 @@ FACULA_API void* large_allocate(size_t bytes);
 FACULA_API void large_free(void* block, size_t bytes) noexcept;
 FACULA_API void* loop_allocate(size_t bytes);
 FACULA_API void loop_free(void* block, size_t bytes) noexcept;
+/// Small blocks come from lists of each thread's own.
+inline bool shared_in_loop(size_t bytes) noexcept {
+  return bytes > kSmallBlockLimit && base::in_parallel_region();
+}
 
 /// kMagazineBytes for the small blocks' pool, which never returns them.
 void* allocate_slab();
@@ -39,12 +43,12 @@ inline void host_free(void* block, size_t bytes) noexcept {
 /// may come to need such a block at the same time, perhaps for the first time after a thousand
 /// steps: so the first one makes blocks for all, and later steps have no page faults.
 inline void* scratch_allocate(size_t bytes) {
-  return base::in_parallel_region() ? detail::loop_allocate(bytes) : host_allocate(bytes);
+  return detail::shared_in_loop(bytes) ? detail::loop_allocate(bytes) : host_allocate(bytes);
 }
 
 /// Returns a block of scratch_allocate, on the thread that allocated it.
 inline void scratch_free(void* block, size_t bytes) noexcept {
-  base::in_parallel_region() ? detail::loop_free(block, bytes) : host_free(block, bytes);
+  detail::shared_in_loop(bytes) ? detail::loop_free(block, bytes) : host_free(block, bytes);
 }
 
 /// The most memory the allocator may hold, in bytes: FACULA_HOST_MEMORY_CAP (in MiB) or 80 % of the
