@@ -293,7 +293,10 @@ def primitive_bodies(op):
     setup, attrs = op.attrs_value()
     body = setup + '  Outputs outputs;\n'
     if op.has_lists:
+        lists = [t.name + '.size()' for t in op.tensors if t.type == 'Tensor[]']
+        single = len(op.tensors) - len(lists)
         body += '  SmallVector<const Tensor*, 32> inputs;\n'
+        body += f'  inputs.reserve({" + ".join(lists + [str(single)] * (single > 0))});\n'
         sizes = []
         for t in op.tensors:
             if t.type == 'Tensor[]':

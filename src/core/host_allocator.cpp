@@ -108,6 +108,7 @@ class HostAllocator {
     if (request > kMaxBytes) fail_out_of_memory(request, kRaiseCap);
     const SizeClass size_class = size_class_of(request);
     std::vector<CachedBlock>& cache = caches_[size_class.index];
+    if (threads > 0) bring_back(cache);
     void* block = cache.empty() ? rearrange(size_class) : take(cache);
     if (block) {
       ++stats_.cache_hits;
@@ -131,6 +132,7 @@ class HostAllocator {
     }
     stats_.allocated_bytes -= static_cast<int64_t>(size_class.bytes);
     keep(static_cast<std::byte*>(block), size_class);
+    if (in_loop) caches_[size_class.index].back().user = &used_in_loop_here;
   }
 
   void* allocate_slab() {
@@ -191,6 +193,7 @@ class HostAllocator {
     void* memory;
     uint64_t time;  // of its release, counted in releases
     size_t bytes;
+    const void* user = nullptr;
   };
 
   HostAllocator() : cap_(default_cap()) {
@@ -226,6 +229,13 @@ class HostAllocator {
       stats_.reserved_bytes += size;
       keep(static_cast<std::byte*>(block), size_class);
     }
+  }
+
+  static void bring_back(std::vector<CachedBlock>& cache) noexcept {
+    const auto own = std::find_if(cache.rbegin(), cache.rend(), [](const CachedBlock& block) {
+      return block.user == &used_in_loop_here;
+    });
+    if (own != cache.rend()) std::rotate(own.base() - 1, own.base(), cache.end());
   }
 
   void* take(std::vector<CachedBlock>& cache) noexcept {

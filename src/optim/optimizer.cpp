@@ -118,11 +118,13 @@ void Optimizer::step_group(std::size_t index) {
   // Usually all parameters have taken the same number of steps, and all or none have state, so that
   // there is one batch. The others wait for the next round.
   std::vector<Slot*> waiting;
+  waiting.reserve(group.slots.size());
   for (Slot& slot : group.slots) waiting.push_back(&slot);
   std::vector<Slot*> later, stepping;
   while (!waiting.empty()) {
     clear_batch();  // the last one may have failed
     stepping.clear();
+    stepping.reserve(waiting.size());
     for (Slot* slot : waiting) {
       const Tensor grad = slot->param.grad();
       if (!grad.defined()) continue;

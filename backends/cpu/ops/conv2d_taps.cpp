@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include <facula/ops.h>
 
@@ -91,20 +90,21 @@ class TapSums {
 
   /// Adds the lines [first, last) to a block, of which `sums` is the first element.
   void add(std::int64_t block, std::int64_t first, std::int64_t last, float* sums) const {
-    std::vector<std::int64_t> of_result, of_image;
+    const std::int64_t most = std::min(chunk_, last - first);
+    const Scratch<std::int64_t> of_result(most), of_image(most);
     for (std::int64_t line = first; line < last; line += chunk_) {
       const std::int64_t end = std::min(line + chunk_, last);
       for (std::int64_t tap = 0; tap < s_.kh; ++tap) {
         const TapMeeting rows(tap, s_.dilation_h, s_.stride_h, s_.pad_h, s_.h, s_.oh);
-        of_result.clear();
-        of_image.clear();
+        std::size_t met = 0;
         for (std::int64_t at = line; at < end; ++at) {
           const std::int64_t y = at % s_.oh;
           if (!rows.contains(y)) continue;
-          of_result.push_back(at * result_.line);
-          of_image.push_back((at / s_.oh * s_.h + rows.input(y)) * image_.line);
+          of_result.data()[met] = at * result_.line;
+          of_image.data()[met++] = (at / s_.oh * s_.h + rows.input(y)) * image_.line;
         }
-        if (!of_result.empty()) add_row_of_taps(block, tap, end, of_result, of_image, sums);
+        if (met == 0) continue;
+        add_row_of_taps(block, tap, end, {of_result.data(), met}, {of_image.data(), met}, sums);
       }
     }
   }
