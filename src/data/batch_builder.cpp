@@ -119,7 +119,7 @@ void BatchBuilder::write(Column& column, std::int64_t i, const Value& value) {
       check<DeviceError>(tensor.device().is_cpu(),
                          "field '{}' is on {}; batches are joined in host memory, so keep samples "
                          "there and move whole batches",
-                         column.name, tensor.device().str());
+                         column.name, tensor.device());
       check<ShapeError>(tensor.sizes() == expected && tensor.dtype() == column.dtype,
                         "field '{}' is {} {}, in others of its batch {} {}; bring all to one size "
                         "or give a collate of your own",

@@ -14,7 +14,7 @@ Fans calculate_fan_in_and_fan_out(const Tensor& weight) {
       weight.dim() >= 2,
       "init: fan-in and fan-out are defined for weights of 2 and more dimensions, got "
       "size {}; use uniform_ or normal_",
-      weight.sizes().str());
+      weight.sizes());
   std::int64_t kernel = 1;
   for (int d = 2; d < weight.dim(); ++d) kernel *= weight.size(d);
   return {weight.size(1) * kernel, weight.size(0) * kernel};
@@ -123,7 +123,7 @@ void orthonormalize_rows(double* data, std::int64_t rows, std::int64_t columns) 
 
 const Tensor& orthogonal_(const Tensor& tensor, double gain, Generator* generator) {
   check<ShapeError>(tensor.dim() >= 2, "orthogonal_: needs 2 or more dimensions, got size {}",
-                    tensor.sizes().str());
+                    tensor.sizes());
   if (tensor.numel() == 0) return tensor;
   const NoGradGuard no_grad;
   const std::int64_t rows = tensor.size(0), columns = tensor.numel() / rows;
@@ -139,15 +139,14 @@ namespace {
 double kaiming_std(const Tensor& tensor, const KaimingOptions& options) {
   const Fans fans = calculate_fan_in_and_fan_out(tensor);
   const std::int64_t fan = options.mode == FanMode::fan_in ? fans.in : fans.out;
-  check<ValueError>(fan > 0, "init: a weight of size {} has no inputs or outputs",
-                    tensor.sizes().str());
+  check<ValueError>(fan > 0, "init: a weight of size {} has no inputs or outputs", tensor.sizes());
   return calculate_gain(options.nonlinearity, options.a) / std::sqrt(static_cast<double>(fan));
 }
 
 double xavier_std(const Tensor& tensor, double gain) {
   const Fans fans = calculate_fan_in_and_fan_out(tensor);
   check<ValueError>(fans.in + fans.out > 0, "init: a weight of size {} has no inputs or outputs",
-                    tensor.sizes().str());
+                    tensor.sizes());
   return gain * std::sqrt(2.0 / static_cast<double>(fans.in + fans.out));
 }
 

@@ -152,7 +152,7 @@ BatchNorm1d::BatchNorm1d(BatchNormOptions options, Place place) : BatchNorm(opti
 void BatchNorm1d::check_input(const Tensor& input) const {
   check<ShapeError>(input.dim() == 2 || input.dim() == 3,
                     "BatchNorm1d: expected an input of size [N, {0}] or [N, {0}, L], got {1}",
-                    options.features, input.sizes().str());
+                    options.features, input.sizes());
 }
 
 BatchNorm2d::BatchNorm2d(BatchNormOptions options, Place place) : BatchNorm(options, place) {}
@@ -160,7 +160,7 @@ BatchNorm2d::BatchNorm2d(BatchNormOptions options, Place place) : BatchNorm(opti
 void BatchNorm2d::check_input(const Tensor& input) const {
   check<ShapeError>(input.dim() == 4,
                     "BatchNorm2d: expected an input of size [N, {}, H, W], got {}",
-                    options.features, input.sizes().str());
+                    options.features, input.sizes());
 }
 
 // --- Pooling -------------------------------------------------------------------------------------

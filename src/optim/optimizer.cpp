@@ -36,7 +36,7 @@ void Optimizer::add_parameters(const std::vector<Tensor>& params) {
       known |= std::any_of(other.slots.begin(), other.slots.end(), same);
     }
     check<ValueError>(!known, "{}: parameter {} of size {} was added twice", name_,
-                      group.slots.size(), param.sizes().str());
+                      group.slots.size(), param.sizes());
     group.slots.push_back({param, 0, {}});
   }
   groups_.push_back(std::move(group));

@@ -31,24 +31,30 @@ Device device_of(const Call& call) {
   return common_device(call.op.name, {call.inputs, call.count});
 }
 
+[[noreturn, gnu::cold]] void fail_refused_by_all(const std::vector<Implementation>& list,
+                                                 const KernelArgs& args, Device device) {
+  std::string reasons;
+  for (const Implementation& candidate : list) {
+    reasons += fmt::format("\n  {}: {}", candidate.name, candidate.refuse(args));
+  }
+  fail<ValueError>("{}: no implementation on {} takes this problem:{}", args.call.op.name, device,
+                   reasons);
+}
+
 const Implementation& choose(const std::vector<Implementation>& list, const KernelArgs& args,
                              Device device) {
-  const char* op_name = args.call.op.name;
-  check<DeviceError>(!list.empty(), "{}: not available on {}; move the inputs with to()", op_name,
-                     device);
+  check<DeviceError>(!list.empty(), "{}: not available on {}; move the inputs with to()",
+                     args.call.op.name, device);
   if (list.size() == 1 && !list[0].refuse) return list[0];
   if (tl_mode & kReference) return list.back();
   if (Selector* selector = active_selector.load(std::memory_order_acquire)) {
     const std::size_t chosen = selector->select(list, args);
     if (chosen < list.size()) return list[chosen];
   }
-  std::string reasons;
   for (const Implementation& candidate : list) {
-    const Refusal refusal = candidate.refuse ? candidate.refuse(args) : nullptr;
-    if (!refusal) return candidate;
-    reasons += fmt::format("\n  {}: {}", candidate.name, refusal);
+    if (!candidate.refuse || !candidate.refuse(args)) return candidate;
   }
-  fail<ValueError>("{}: no implementation on {} takes this problem:{}", op_name, device, reasons);
+  fail_refused_by_all(list, args, device);
 }
 
 bool wants_recording(const Call& call) {
