@@ -108,7 +108,7 @@ class HostAllocator {
     if (request > kMaxBytes) fail_out_of_memory(request, kRaiseCap);
     const SizeClass size_class = size_class_of(request);
     std::vector<CachedBlock>& cache = caches_[size_class.index];
-    if (threads > 0) bring_back(cache);
+    if (threads > 0) bring_own_to_back(cache);
     void* block = cache.empty() ? rearrange(size_class) : take(cache);
     if (block) {
       ++stats_.cache_hits;
@@ -131,8 +131,7 @@ class HostAllocator {
       --used_in_loops_[size_class.index];
     }
     stats_.allocated_bytes -= static_cast<int64_t>(size_class.bytes);
-    keep(static_cast<std::byte*>(block), size_class);
-    if (in_loop) caches_[size_class.index].back().user = &used_in_loop_here;
+    keep(static_cast<std::byte*>(block), size_class, in_loop ? &used_in_loop_here : nullptr);
   }
 
   void* allocate_slab() {
@@ -193,7 +192,7 @@ class HostAllocator {
     void* memory;
     uint64_t time;  // of its release, counted in releases
     size_t bytes;
-    const void* user = nullptr;
+    const void* user;  // the thread that a loop ran on, known by its used_in_loop_here, or null
   };
 
   HostAllocator() : cap_(default_cap()) {
@@ -231,7 +230,8 @@ class HostAllocator {
     }
   }
 
-  static void bring_back(std::vector<CachedBlock>& cache) noexcept {
+  /// What this thread used in a loop before is in its core's cache, what others used is not.
+  static void bring_own_to_back(std::vector<CachedBlock>& cache) noexcept {
     const auto own = std::find_if(cache.rbegin(), cache.rend(), [](const CachedBlock& block) {
       return block.user == &used_in_loop_here;
     });
@@ -245,10 +245,10 @@ class HostAllocator {
     return block.memory;
   }
 
-  void keep(std::byte* block, SizeClass size_class) noexcept {
+  void keep(std::byte* block, SizeClass size_class, const void* user = nullptr) noexcept {
     poison(block, size_class.bytes);
     try {
-      caches_[size_class.index].push_back({block, ++clock_, size_class.bytes});
+      caches_[size_class.index].push_back({block, ++clock_, size_class.bytes, user});
     } catch (const std::bad_alloc&) {
       system_free(block, size_class.bytes);
       stats_.reserved_bytes -= static_cast<int64_t>(size_class.bytes);

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -220,6 +222,30 @@ TEST_F(HostAllocator, OneThreadOfALoopProvidesScratchMemoryForAll) {
   EXPECT_EQ(together.system_allocations, alone.system_allocations);
   EXPECT_EQ(together.allocations - alone.allocations, std::ssize(sizes) * 2);
   EXPECT_EQ(together.allocated_bytes, used_before);
+  set_num_threads(threads_before);
+}
+
+// It is still in the cache of the thread's core.
+TEST_F(HostAllocator, ThreadsOfALoopGetTheirOwnScratchMemoryAgain) {
+  const int threads_before = get_num_threads();
+  set_num_threads(2);
+  constexpr size_t kBytes = 50'000;
+  const auto blocks_by_thread = [] {
+    std::map<std::thread::id, void*> blocks;
+    std::mutex mutex;
+    std::atomic<int> arrived{0};
+    base::parallel_for(2, [&](int64_t) {
+      void* const block = scratch_allocate(kBytes);
+      for (++arrived; arrived < 2;) std::this_thread::yield();
+      const std::lock_guard lock(mutex);
+      blocks[std::this_thread::get_id()] = block;
+      scratch_free(block, kBytes);
+    });
+    return blocks;
+  };
+  const auto first = blocks_by_thread();
+  EXPECT_EQ(first.size(), 2u);
+  for (int i = 0; i < 10; ++i) EXPECT_EQ(blocks_by_thread(), first);
   set_num_threads(threads_before);
 }
 
