@@ -293,9 +293,11 @@ def primitive_bodies(op):
     setup, attrs = op.attrs_value()
     body = setup + '  Outputs outputs;\n'
     if op.has_lists:
+        # On the stack for an optimizer step of up to 100 parameters: what malloc() gives of such
+        # sizes wanders over the heap, to a new page after many steps.
         lists = [t.name + '.size()' for t in op.tensors if t.type == 'Tensor[]']
         single = len(op.tensors) - len(lists)
-        body += '  SmallVector<const Tensor*, 32> inputs;\n'
+        body += '  SmallVector<const Tensor*, 512> inputs;\n'
         body += f'  inputs.reserve({" + ".join(lists + [str(single)] * (single > 0))});\n'
         sizes = []
         for t in op.tensors:
