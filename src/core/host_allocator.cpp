@@ -87,8 +87,10 @@ int64_t default_cap() {
   return base::usable_memory_bytes() / 10 * 8;
 }
 
-/// Blocks of each class that bodies of loops on this thread are using.
-thread_local std::array<int, kClasses> used_in_loop_here;
+/// Blocks below kHugeThreshold, of each class, that bodies of loops on this thread are using.
+/// Bytes, since a library that is loaded late finds little room for thread-local variables.
+constexpr int kLoopClasses = (std::bit_width(kHugeThreshold) - 1 - kFirstBits) * 8;
+thread_local std::array<uint8_t, kLoopClasses> used_in_loop_here;
 
 class HostAllocator {
  public:
@@ -98,7 +100,8 @@ class HostAllocator {
     return *allocator;
   }
 
-  /// For a body of a loop, `threads` is how many run it; otherwise 0.
+  /// For a body of a loop, `threads` is how many run it; otherwise 0. Huge blocks, which are too
+  /// dear to be there for all and have few pages, are the same for both.
   void* allocate(size_t request, int threads = 0) {
     check<ValueError>(request <= size_t{INT64_MAX},
                       "host_allocate: {} bytes is no size (as a signed number: {}); a dimension is "
@@ -108,7 +111,8 @@ class HostAllocator {
     if (request > kMaxBytes) fail_out_of_memory(request, kRaiseCap);
     const SizeClass size_class = size_class_of(request);
     std::vector<CachedBlock>& cache = caches_[size_class.index];
-    if (threads > 0) bring_own_to_back(cache);
+    const bool in_loop = threads > 0 && size_class.bytes < kHugeThreshold;
+    if (in_loop) bring_own_to_back(cache);
     void* block = cache.empty() ? rearrange(size_class) : take(cache);
     if (block) {
       ++stats_.cache_hits;
@@ -117,7 +121,7 @@ class HostAllocator {
     }
     ++stats_.allocations;
     stats_.allocated_bytes += static_cast<int64_t>(size_class.bytes);
-    if (threads > 0) provide_for(threads, size_class);
+    if (in_loop) provide_for(threads, size_class);
     update_peaks();
     unpoison(block, request);
     return block;
@@ -125,6 +129,7 @@ class HostAllocator {
 
   void free(void* block, size_t request, bool in_loop = false) noexcept {
     const SizeClass size_class = size_class_of(request);
+    in_loop &= size_class.bytes < kHugeThreshold;
     const std::lock_guard lock(mutex_);
     if (in_loop) {
       --used_in_loop_here[size_class.index];
@@ -213,11 +218,10 @@ class HostAllocator {
   }
 
   /// Caches as many blocks as the other threads of a loop need to hold what this one holds, where
-  /// memory allows. Huge ones are too dear for that, and have few pages.
+  /// memory allows.
   void provide_for(int threads, SizeClass size_class) noexcept {
     const int64_t needed = int64_t{threads} * ++used_in_loop_here[size_class.index];
     const int64_t used = ++used_in_loops_[size_class.index];
-    if (size_class.bytes >= kHugeThreshold) return;
     const auto size = static_cast<int64_t>(size_class.bytes);
     const int64_t most = std::min(cap_, 2 * most_live_ + kFreeCache);
     const auto cached = static_cast<int64_t>(caches_[size_class.index].size());
@@ -389,7 +393,7 @@ class HostAllocator {
   int64_t cap_;
   uint64_t clock_ = 0;
   std::array<std::vector<CachedBlock>, kClasses> caches_;
-  std::array<int, kClasses> used_in_loops_{};  // on all threads
+  std::array<int, kLoopClasses> used_in_loops_{};  // on all threads
   std::vector<void*> slabs_;  // keeps them reachable, so that leak checkers look inside
 };
 
