@@ -107,6 +107,26 @@ TEST(Reduction, MinimaAndMaximaOfNan) {
   }
 }
 
+// Columns go by four rows at once, and the rest one by one.
+TEST(Reduction, NanInEveryRowOfColumns) {
+  Source source(6);
+  for (const std::int64_t rows : {4, 11, 71}) {
+    const Tensor values = source.values({rows, 3 * rows});
+    Tensor with = values.clone();
+    const Tensor met = zeros({3 * rows}, kBool);
+    for (std::int64_t r = 0; r < rows; ++r) {
+      for (const std::int64_t column : {r, 2 * rows + r}) {
+        with.select(0, r).select(0, column).fill_(std::numeric_limits<float>::quiet_NaN());
+        met.select(0, column).fill_(true);
+      }
+    }
+    EXPECT_TRUE(equal(isnan(amin(with, {0})), met)) << rows;
+    EXPECT_TRUE(equal(isnan(amax(with, {0})), met)) << rows;
+    EXPECT_TRUE(equal(where(met, 0, amin(with, {0})), where(met, 0, amin(values, {0})))) << rows;
+    EXPECT_TRUE(equal(where(met, 0, amax(with, {0})), where(met, 0, amax(values, {0})))) << rows;
+  }
+}
+
 // In rows that are compared in whole blocks of 64 and the rest, dense and strided, NaN included.
 TEST(Reduction, ArgmaxIsTheFirstOfEqualElements) {
   Source source(3);

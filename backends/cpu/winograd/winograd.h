@@ -178,17 +178,12 @@ void weight_gradient(const Correlation& shape, const float* images, const float*
 /// that a tile reads are too short for processors to foresee.
 class ReadAhead {
  public:
-  /// Adds the last 4x4 pixels of tiles for so many taps; those before share the others. All in all
-  /// at most kMostTiles tiles.
-  void add(const Images<const float>& images, const Part& tiles, std::int64_t taps_h,
-           std::int64_t taps_w);
-  /// The pixels of tiles of results, which wait for their lines otherwise when they are stored.
+  /// Adds the pixels of tiles of results, which wait for their lines otherwise when they are
+  /// stored. All in all at most kMostTiles tiles.
   void add(const Images<const float>& results, const Part& tiles) { add(results, tiles, 1, 1); }
-  /// The same for the inputs of a part. Smaller tiles come long after those that they share pixels
-  /// with, so these are added too.
+  /// The pixels that tiles of a part read, but for those that tiles of its region before them do.
   void add(const Images<const float>& inputs, const Part& tiles, const PartOfCorrelation& part) {
-    add(inputs, tiles, part.tile_rows.first > 0 ? 1 : part.filter.taps_h,
-        part.tile_columns.first > 0 ? 1 : part.filter.taps_w);
+    add(inputs, tiles, part.filter.taps_h, part.filter.taps_w);
   }
   void during(Products& products) const {
     products.ahead = pieces_.data();
@@ -199,7 +194,12 @@ class ReadAhead {
   static constexpr std::int64_t kMostTiles = 64;
 
  private:
-  std::array<Lines, kMostTiles * kTile * kTile> pieces_;
+  static constexpr std::int64_t kMostPixels = kTile + 2;  ///< in one dimension
+
+  void add(const Images<const float>& images, const Part& tiles, std::int64_t taps_h,
+           std::int64_t taps_w);
+
+  std::array<Lines, kMostTiles * kMostPixels * kMostPixels> pieces_;
   std::int64_t pieces_count_ = 0, lines_ = 0;
 };
 

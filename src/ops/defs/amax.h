@@ -16,6 +16,15 @@ struct amax_reduction : Reduction {
   FACULA_FN A add(A total, T x) const {
     return max(x, total);  // to look for NaN in x need not wait for the total
   }
+  template <class A, class T>
+  FACULA_FN A add_four(A total, T a, T b, T c, T d) const {
+    // Not max(), which would look for NaN in each: a comparison of two elements finds it in both.
+    A greatest = select(b > a, b, a);
+    greatest = select(c > greatest, c, greatest);
+    greatest = select(d > greatest, d, greatest);
+    greatest = select(greatest > total, greatest, total);
+    return isunordered(a, b) | isunordered(c, d) ? quiet_nan<A>() : greatest;
+  }
   template <class A>
   FACULA_FN A combine(A a, A b) const {
     return max(a, b);

@@ -16,6 +16,15 @@ struct amin_reduction : Reduction {
   FACULA_FN A add(A total, T x) const {
     return min(x, total);  // to look for NaN in x need not wait for the total
   }
+  template <class A, class T>
+  FACULA_FN A add_four(A total, T a, T b, T c, T d) const {
+    // Not min(), which would look for NaN in each: a comparison of two elements finds it in both.
+    A least = select(b < a, b, a);
+    least = select(c < least, c, least);
+    least = select(d < least, d, least);
+    least = select(least < total, least, total);
+    return isunordered(a, b) | isunordered(c, d) ? quiet_nan<A>() : least;
+  }
   template <class A>
   FACULA_FN A combine(A a, A b) const {
     return min(a, b);

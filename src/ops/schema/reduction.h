@@ -4,6 +4,7 @@
 //   template <class T> using Accumulator   what partial results are kept in
 //   identity<A>()                          the neutral partial result
 //   add<A>(A, T)                           takes in one element
+//   add_four<A>(A, T, T, T, T)             optional: add() in turn, where that can be had for less
 //   combine<A>(A, A)                       joins two partial results
 //   finish<T>(A, double count)             the result from `count` elements
 // Like those of elementwise ops, add, combine and finish also take the symbolic scalar; identity is
