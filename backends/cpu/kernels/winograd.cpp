@@ -114,7 +114,9 @@ template <class Rows, class Columns>
 using PixelsOf = Pixels<Rows::kIn, Columns::kIn>;
 
 /// One vector of channels. That of the next tile is on its way meanwhile: the pieces of memory that
-/// a tile touches are too short for the hardware to foresee.
+/// a tile touches are too short for the hardware to foresee. To the second-level cache, since pixels
+/// are often a large power of two apart: those of two tiles have more lines than the first level has
+/// ways.
 template <class Rows, class Columns, bool Partial>
 [[gnu::always_inline]] inline void transform_vector(const PixelsOf<Rows, Columns>& pixels,
                                                     const PixelsOf<Rows, Columns>& next,
@@ -122,7 +124,7 @@ template <class Rows, class Columns, bool Partial>
                                                     std::int64_t position_stride) {
   transform<Rows, Columns>(
       [&](int i, int j) FACULA_INLINED {
-        __builtin_prefetch(next.at[i][j] + c);
+        __builtin_prefetch(next.at[i][j] + c, 0, 2);
         return load<Partial>(pixels.at[i][j] + c, lanes);
       },
       [&](int i, int j, Raw value) FACULA_INLINED {
