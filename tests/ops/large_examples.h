@@ -116,6 +116,9 @@ inline std::vector<Sample> large_samples_of(const ops::DynamicOp& op) {
     s.add({s.normal({301, 257}), 0});
   }
   for (int dim : {0, 1}) {
+    if (name == "softmax_backward" || name == "log_softmax_backward") {
+      s.add({s.normal({301, 257}), s.uniform({301, 257}, -7, -5), dim});
+    }
     if (name == "argsort") s.add({s.normal({301, 257}), dim});
     if (name == "argtopk") s.add({s.normal({301, 257}), 5, dim});
   }

@@ -246,6 +246,10 @@ CALLS = {
     'mse_loss': lambda x, target, reduction='mean': F.mse_loss(x, target, reduction=reduction),
     'nll_loss': nll_loss,
     'silu_backward': silu_backward,
+    'softmax_backward': lambda grad, output, dim: torch._softmax_backward_data(
+        grad, output, dim, output.dtype),
+    'log_softmax_backward': lambda grad, output, dim: torch._log_softmax_backward_data(
+        grad, output, dim, output.dtype),
     'smooth_l1_loss': lambda x, target, reduction='mean', beta=1.0: F.smooth_l1_loss(
         x, target, reduction=reduction, beta=beta),
     'all': reduced(torch.all),

@@ -82,7 +82,8 @@ template <class T>
 }
 
 template <class T>
-void softmax(const T* __restrict in, T* __restrict out, std::int64_t rows, std::int64_t n) {
+void softmax(const T* __restrict in, const T*, T* __restrict out, std::int64_t rows,
+             std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, in += n, out += n) {
     const T top = row_max(in, n);
     const T factor =
@@ -92,7 +93,8 @@ void softmax(const T* __restrict in, T* __restrict out, std::int64_t rows, std::
 }
 
 template <class T>
-void log_softmax(const T* __restrict in, T* __restrict out, std::int64_t rows, std::int64_t n) {
+void log_softmax(const T* __restrict in, const T*, T* __restrict out, std::int64_t rows,
+                 std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, in += n, out += n) {
     const T top = row_max(in, n);
     const T sum = row_sum<T>(n, [=](std::int64_t k) { return power_of_any(in[k] - top); });
@@ -101,18 +103,56 @@ void log_softmax(const T* __restrict in, T* __restrict out, std::int64_t rows, s
   }
 }
 
+/// An element of the gradient of softmax or, with logarithm, log-softmax, and of what it sums.
+template <bool kLog, class T>
+[[gnu::always_inline]] inline T gradient_of(T grad, T output, T total) {
+  return kLog ? grad - scalar::exp(output) * total : output * (grad - total);
+}
+template <bool kLog, class T>
+[[gnu::always_inline]] inline T gradient_term(T grad, T output) {
+  return kLog ? grad : grad * output;
+}
+
+template <bool kLog, class T>
+void backward(const T* __restrict grad, const T* __restrict output, T* __restrict out,
+              std::int64_t rows, std::int64_t n) {
+  for (std::int64_t r = 0; r < rows; ++r, grad += n, output += n, out += n) {
+    const T total =
+        row_sum<T>(n, [=](std::int64_t k) { return gradient_term<kLog>(grad[k], output[k]); });
+    for (std::int64_t k = 0; k < n; ++k) out[k] = gradient_of<kLog>(grad[k], output[k], total);
+  }
+}
+
 // Past the caches, the powers of a row are summed while the next one is read for its maximum and
 // the results of the one before are written: memory and arithmetic never wait for each other.
 
-/// A row whose results are being written, whole cache lines past the caches. `values` are
-/// exp(x - top), of which the results are products with `last`, or, with logarithm, x, of which
-/// they are (x - top) - last.
+/// The results of a row: `values` are exp(x - top), of which they are products with `last`, or,
+/// with logarithm, x, of which they are (x - top) - last.
 template <bool kLog, class T>
+struct ForwardResults {
+  const T* values;
+  T top, last;
+
+  [[gnu::always_inline]] T operator()(std::int64_t k) const {
+    return kLog ? (values[k] - top) - last : values[k] * last;
+  }
+};
+template <bool kLog, class T>
+struct BackwardResults {
+  const T *grad, *output;
+  T total;
+
+  [[gnu::always_inline]] T operator()(std::int64_t k) const {
+    return gradient_of<kLog>(grad[k], output[k], total);
+  }
+};
+
+/// A row whose results are being written, whole cache lines past the caches.
+template <class Results, class T>
 class PendingRow {
  public:
   PendingRow() = default;
-  PendingRow(const T* values, T* out, std::int64_t n, T top, T last)
-      : values_(values), out_(out), n_(n), top_(top), last_(last) {
+  PendingRow(Results results, T* out, std::int64_t n) : results_(results), out_(out), n_(n) {
     const auto before_line = -reinterpret_cast<std::uintptr_t>(out) % kLineBytes;
     write_elements(static_cast<std::int64_t>(before_line / sizeof(T)));
     // One step ahead of the row beside it: where rows begin at the same place within a page,
@@ -133,24 +173,20 @@ class PendingRow {
  private:
   static constexpr int kLine = kLineBytes / sizeof(T);
 
-  [[gnu::always_inline]] T result(std::int64_t k) const {
-    return kLog ? (values_[k] - top_) - last_ : values_[k] * last_;
-  }
   [[gnu::always_inline]] void write_line() {
     alignas(kLineBytes) T line[kLine];
 #pragma GCC unroll 1  // not before it is vectorised
-    for (int i = 0; i < kLine; ++i) line[i] = result(done_ + i);
+    for (int i = 0; i < kLine; ++i) line[i] = results_(done_ + i);
     stream_line(out_ + done_, line);
     done_ += kLine;
   }
   void write_elements(std::int64_t end) {
-    for (; done_ < end; ++done_) out_[done_] = result(done_);
+    for (; done_ < end; ++done_) out_[done_] = results_(done_);
   }
 
-  const T* values_ = nullptr;
+  Results results_{};
   T* out_ = nullptr;
   std::int64_t n_ = 0, done_ = 0;
-  T top_ = 0, last_ = 0;
 };
 
 template <class T>
@@ -254,10 +290,10 @@ template <class T>
 
 /// `powers` is room for a row, unused with logarithm.
 template <bool kLog, class T>
-void stream_rows(const T* __restrict in, T* __restrict out, std::int64_t rows, std::int64_t n,
-                 T* __restrict powers) {
+void stream_rows(const T* __restrict in, const T*, T* __restrict out, std::int64_t rows,
+                 std::int64_t n, T* __restrict powers) {
   T top = row_max(in, n);
-  PendingRow<kLog, T> before;
+  PendingRow<ForwardResults<kLog, T>, T> before;
   for (std::int64_t r = 0; r < rows; ++r) {
     const T* x = in + r * n;
     const T* next = r + 1 < rows ? x + n : x;
@@ -270,8 +306,33 @@ void stream_rows(const T* __restrict in, T* __restrict out, std::int64_t rows, s
     before.finish();
     lanes.add_rest(n - k, x + k, top, powers + k, next + k);
     const T total = join_lanes<kManyLanes>(lanes.sums, sum<T>);
-    before = {kLog ? x : powers, out + r * n, n, top, kLog ? scalar::log(total) : T(1) / total};
+    const T last = kLog ? scalar::log(total) : T(1) / total;
+    before = {{kLog ? x : powers, top, last}, out + r * n, n};
     top = join_lanes<kManyLanes>(lanes.tops, larger<T>);
+  }
+  before.finish();
+}
+
+/// A row is summed while the results of the one before are written.
+template <bool kLog, class T>
+void stream_backward(const T* __restrict grad, const T* __restrict output, T* __restrict out,
+                     std::int64_t rows, std::int64_t n, T*) {
+  PendingRow<BackwardResults<kLog, T>, T> before;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const T* g = grad + r * n;
+    const T* y = output + r * n;
+    T sums[kManyLanes] = {};
+    const auto add = [&](std::int64_t k, int lane)
+                         FACULA_INLINED { sums[lane] += gradient_term<kLog>(g[k], y[k]); };
+    std::int64_t k = 0;
+    for (; k + kManyLanes <= n; k += kManyLanes) {
+      before.advance();
+#pragma GCC unroll 1  // not before it is vectorised
+      for (int i = 0; i < kManyLanes; ++i) add(k + i, i);
+    }
+    before.finish();
+    for (int i = 0; k < n; ++k, ++i) add(k, i);
+    before = {{g, y, join_lanes<kManyLanes>(sums, sum<T>)}, out + r * n, n};
   }
   before.finish();
 }
@@ -309,8 +370,12 @@ void loss_gradient(const T* log_probs, std::int64_t n, const CrossEntropyTarget<
 
 template <class T>
 constexpr SoftmaxLoops<T> loops() {
-  return {softmax<T>,           log_softmax<T>, stream_rows<false, T>,
-          stream_rows<true, T>, loss<T>,        loss_gradient<T>};
+  return {{softmax<T>, stream_rows<false, T>},
+          {log_softmax<T>, stream_rows<true, T>},
+          {backward<false, T>, stream_backward<false, T>},
+          {backward<true, T>, stream_backward<true, T>},
+          loss<T>,
+          loss_gradient<T>};
 }
 
 }  // namespace

@@ -18,15 +18,21 @@ struct CrossEntropyTarget {
   T smoothing;
 };
 
+/// Softmax, log-softmax or the gradient of one of them. `in` is the input and `output` unused, or
+/// they are the gradient of the output and that of the forward pass.
 template <class T>
-struct SoftmaxLoops {
-  /// out = softmax or log-softmax of each of `rows` rows of n elements.
-  void (*softmax)(const T* in, T* out, std::int64_t rows, std::int64_t n);
-  void (*log_softmax)(const T* in, T* out, std::int64_t rows, std::int64_t n);
+struct SoftmaxPass {
+  /// Each of `rows` rows of n elements.
+  void (*rows)(const T* in, const T* output, T* out, std::int64_t rows, std::int64_t n);
   /// The same past the caches, with the same bits, for rows of at least kSoftmaxLongRow elements;
   /// `scratch` is room for another row.
-  void (*stream_softmax)(const T* in, T* out, std::int64_t rows, std::int64_t n, T* scratch);
-  void (*stream_log_softmax)(const T* in, T* out, std::int64_t rows, std::int64_t n, T* scratch);
+  void (*stream_rows)(const T* in, const T* output, T* out, std::int64_t rows, std::int64_t n,
+                      T* scratch);
+};
+
+template <class T>
+struct SoftmaxLoops {
+  SoftmaxPass<T> softmax, log_softmax, softmax_backward, log_softmax_backward;
   /// Cross-entropy of one row of log-probabilities.
   T (*loss)(const T* log_probs, std::int64_t n, const CrossEntropyTarget<T>& target);
   /// Its gradient with respect to the logits, times scale.

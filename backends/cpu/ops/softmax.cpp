@@ -12,7 +12,9 @@
 #include "ops/attrs/cross_entropy_loss.h"
 #include "ops/attrs/cross_entropy_loss_backward.h"
 #include "ops/attrs/log_softmax.h"
+#include "ops/attrs/log_softmax_backward.h"
 #include "ops/attrs/softmax.h"
+#include "ops/attrs/softmax_backward.h"
 #include "ops/schema/cross_entropy.h"
 
 #include <facula/ops.h>
@@ -25,16 +27,26 @@ const auto& loops() {
   return loops_of<T>(softmax_kernels());
 }
 
+/// What a pass reads and writes; `output` is null where it goes forward.
+template <class T>
+struct Operands {
+  const T *in, *output;
+  T* out;
+
+  Operands at(std::int64_t offset) const {
+    return {in + offset, output ? output + offset : nullptr, out + offset};
+  }
+};
+
 /// Rows of n elements that one slice takes.
 std::int64_t rows_per_slice(std::int64_t n) {
   constexpr std::int64_t kSliceElements = 8192;
   return std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, n));
 }
 
-/// Calls body(first row, last row) for slices of rows.
+/// Calls body(first row, last row) for slices of `group` rows.
 template <class Body>
-void for_rows(std::int64_t rows, std::int64_t n, Body body) {
-  const std::int64_t group = rows_per_slice(n);
+void for_rows(std::int64_t rows, std::int64_t group, Body body) {
   base::parallel_for((rows + group - 1) / group, [&](std::int64_t slice) {
     body(slice * group, std::min((slice + 1) * group, rows));
   });
@@ -44,65 +56,92 @@ void for_rows(std::int64_t rows, std::int64_t n, Body body) {
 
 /// True if the results are better written past the caches and the loops for that can do it: three
 /// rows at a time should stay in a core's cache.
-bool streams(const Tensor& out, std::int64_t n) {
+template <class T>
+bool streams(std::int64_t rows, std::int64_t n) {
   constexpr std::int64_t kLongest = 1 << 16;
-  return worth_streaming(out.nbytes()) && n >= kSoftmaxLongRow && n <= kLongest;
+  return n >= kSoftmaxLongRow && n <= kLongest &&
+         worth_streaming(rows * n * static_cast<std::int64_t>(sizeof(T)));
 }
 
 template <class T>
-void stream_rows(const Tensor& in, const Tensor& out, std::int64_t n, bool log) {
+void stream_rows(const SoftmaxPass<T>& pass, const Operands<T>& all, std::int64_t rows,
+                 std::int64_t n) {
   constexpr std::int64_t kSliceElements = 131072;
   // Rows of input and output often begin at the same place within a page. The scratch row must not:
   // processors would take loads of the one for loads of what was just stored in the other.
   constexpr std::int64_t kSkew = 272;
-  const auto loop = log ? loops<T>().stream_log_softmax : loops<T>().stream_softmax;
-  const std::int64_t rows = in.numel() / n, group = std::max<std::int64_t>(1, kSliceElements / n);
-  base::parallel_for((rows + group - 1) / group, [&](std::int64_t slice) {
-    const std::int64_t first = slice * group;
+  const std::int64_t group = std::max<std::int64_t>(1, kSliceElements / n);
+  for_rows(rows, group, [&](std::int64_t first, std::int64_t last) {
     const Scratch<T> scratch(kSkew + n);
-    loop(in.impl()->typed<T>() + first * n, out.impl()->typed<T>() + first * n,
-         std::min(group, rows - first), n, scratch.data() + kSkew);
+    const auto [in, output, out] = all.at(first * n);
+    pass.stream_rows(in, output, out, last - first, n, scratch.data() + kSkew);
     finish_streaming();
   });
 }
 
-/// Of contiguous rows of n elements.
 template <class T>
-void run_rows(const Tensor& in, const Tensor& out, std::int64_t n, bool log) {
-  if (in.numel() == 0) return;
-  if (streams(out, n)) return stream_rows<T>(in, out, n, log);
-  const auto loop = log ? loops<T>().log_softmax : loops<T>().softmax;
-  for_rows(in.numel() / n, n, [&](std::int64_t first, std::int64_t last) {
-    loop(in.impl()->typed<T>() + first * n, out.impl()->typed<T>() + first * n, last - first, n);
+void run_rows(const SoftmaxPass<T>& pass, const Operands<T>& all, std::int64_t rows,
+              std::int64_t n) {
+  if (streams<T>(rows, n)) return stream_rows(pass, all, rows, n);
+  for_rows(rows, rows_per_slice(n), [&](std::int64_t first, std::int64_t last) {
+    const auto [in, output, out] = all.at(first * n);
+    pass.rows(in, output, out, last - first, n);
   });
 }
 
-void run_softmax(const KernelArgs& args, std::int64_t dim, bool log) {
-  const Tensor& self = args.in(0);
-  const int d = wrap_dim(dim, self.dim(), args.call.op.name);
-  const auto run = self.dtype() == kFloat32 ? run_rows<float> : run_rows<double>;
-  const std::int64_t n = self.dim() == 0 ? 1 : self.sizes()[d];
-  std::int64_t after = 1;
-  for (int k = d + 1; k < self.dim(); ++k) after *= self.sizes()[k];
-  if (after == 1 && self.is_contiguous()) return run(self, args.out(), n, log);
-  // Bring the dimension to the end; rows are then contiguous.
-  Dims order;
-  for (int k = 0; k < self.dim(); ++k) {
-    if (k != d) order.push_back(k);
-  }
-  order.push_back(d);
-  const Tensor rows = permute(self.detach(), order).contiguous();
-  const Tensor result = new_tensor(rows.sizes(), rows.dtype(), kCPU);
-  run(rows, result, n, log);
-  permute(args.out(), order).copy_(result);
+/// `self` as it lies, if that is how `out` lies, or a copy that does.
+Tensor laid_out_as(const Tensor& out, const Tensor& self) {
+  if (self.strides() == out.strides()) return self.detach();
+  const Tensor copy = new_strided(out.sizes(), out.strides(), out.dtype(), kCPU);
+  copy.copy_(self.detach());
+  return copy;
 }
 
-void softmax(const KernelArgs& args) {
-  run_softmax(args, args.attrs<ops::softmax_attrs>().dim, false);
+template <class T>
+void run_pass(const SoftmaxPass<T>& pass, const KernelArgs& args, int dim) {
+  const Tensor& out = args.out();
+  if (out.numel() == 0) return;
+  const bool forward = args.call.count == 1;
+  Tensor in = laid_out_as(out, args.in(0));
+  Tensor output = forward ? Tensor() : laid_out_as(out, args.in(1));
+  const std::int64_t n = out.dim() == 0 ? 1 : out.sizes()[dim];
+  auto operands = [&](const Tensor& to) {
+    return Operands<T>{in.impl()->typed<T>(), forward ? nullptr : output.impl()->typed<T>(),
+                       to.impl()->typed<T>()};
+  };
+  // Neighbours in other dimensions are that many elements apart in this one.
+  const std::int64_t after = n == 1 ? 1 : out.strides()[dim];
+  if (after == 1) return run_rows(pass, operands(out), out.numel() / n, n);
+  // Bring the dimension to the end; rows are then contiguous.
+  Dims order;
+  for (int k = 0; k < out.dim(); ++k) {
+    if (k != dim) order.push_back(k);
+  }
+  order.push_back(dim);
+  in = permute(in, order).contiguous();
+  if (!forward) output = permute(output, order).contiguous();
+  const Tensor result = new_tensor(in.sizes(), in.dtype(), kCPU);
+  run_rows(pass, operands(result), out.numel() / n, n);
+  permute(out, order).copy_(result);
 }
-void log_softmax(const KernelArgs& args) {
-  run_softmax(args, args.attrs<ops::log_softmax_attrs>().dim, true);
+
+template <class Attributes, auto kOfFloat, auto kOfDouble>
+void run(const KernelArgs& args) {
+  const int dim = wrap_dim(args.attrs<Attributes>().dim, args.out().dim(), args.call.op.name);
+  args.out().dtype() == kFloat32 ? run_pass(loops<float>().*kOfFloat, args, dim)
+                                 : run_pass(loops<double>().*kOfDouble, args, dim);
 }
+
+using OfFloat = SoftmaxLoops<float>;
+using OfDouble = SoftmaxLoops<double>;
+constexpr auto softmax = run<ops::softmax_attrs, &OfFloat::softmax, &OfDouble::softmax>;
+constexpr auto log_softmax =
+    run<ops::log_softmax_attrs, &OfFloat::log_softmax, &OfDouble::log_softmax>;
+constexpr auto softmax_backward =
+    run<ops::softmax_backward_attrs, &OfFloat::softmax_backward, &OfDouble::softmax_backward>;
+constexpr auto log_softmax_backward =
+    run<ops::log_softmax_backward_attrs, &OfFloat::log_softmax_backward,
+        &OfDouble::log_softmax_backward>;
 
 // --- Cross-entropy -------------------------------------------------------------------------------
 
@@ -157,7 +196,8 @@ void loss_forward(const KernelArgs& args) {
   const std::int64_t rows = logits.sizes()[0], classes = logits.sizes()[1];
   const Targets<T> targets(args.in(1), args.in(2), classes, attrs.ignore_index,
                            attrs.label_smoothing);
-  run_rows<T>(logits, args.out(1), classes, true);
+  run_rows(loops<T>().log_softmax,
+           {logits.impl()->typed<T>(), nullptr, args.out(1).impl()->typed<T>()}, rows, classes);
   const T* log_probs = args.out(1).impl()->typed<T>();
   auto loss_at = [&](std::int64_t i) {
     return targets.counts(i) ? loops<T>().loss(log_probs + i * classes, classes, targets.row(i))
@@ -171,7 +211,7 @@ void loss_forward(const KernelArgs& args) {
   // Partial sums by slice, joined in order: independent of the number of threads.
   const std::int64_t group = rows_per_slice(classes);
   SmallVector<double, 16> sums(static_cast<std::size_t>((rows + group - 1) / group), 0.0);
-  for_rows(rows, classes, [&](std::int64_t first, std::int64_t last) {
+  for_rows(rows, group, [&](std::int64_t first, std::int64_t last) {
     double sum = 0;
     for (std::int64_t i = first; i < last; ++i) sum += static_cast<double>(loss_at(i));
     sums[static_cast<std::size_t>(first / group)] = sum;
@@ -193,7 +233,7 @@ void loss_backward(const KernelArgs& args) {
   const T* grads = grad.impl()->typed<T>();
   const bool per_row = attrs.reduction == "none";
   const T divisor = attrs.reduction == "mean" ? targets.total() : T(1);
-  for_rows(rows, classes, [&](std::int64_t first, std::int64_t last) {
+  for_rows(rows, rows_per_slice(classes), [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) {
       T* out = args.out().impl()->typed<T>() + i * classes;
       if (!targets.counts(i)) {
@@ -218,6 +258,8 @@ void cross_entropy_backward(const KernelArgs& args) {
 void register_softmax() {
   add(OpId::softmax, {"rows", nullptr, softmax});
   add(OpId::log_softmax, {"rows", nullptr, log_softmax});
+  add(OpId::softmax_backward, {"rows", nullptr, softmax_backward});
+  add(OpId::log_softmax_backward, {"rows", nullptr, log_softmax_backward});
   add(OpId::cross_entropy_loss, {"rows", nullptr, cross_entropy});
   add(OpId::cross_entropy_loss_backward, {"rows", nullptr, cross_entropy_backward});
 }

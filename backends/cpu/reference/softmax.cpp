@@ -8,7 +8,9 @@
 #include "ops/attrs/cross_entropy_loss.h"
 #include "ops/attrs/cross_entropy_loss_backward.h"
 #include "ops/attrs/log_softmax.h"
+#include "ops/attrs/log_softmax_backward.h"
 #include "ops/attrs/softmax.h"
+#include "ops/attrs/softmax_backward.h"
 #include "ops/schema/cross_entropy.h"
 
 namespace facula::cpu {
@@ -22,16 +24,23 @@ void log_softmax_line(const double* x, double* y, std::int64_t n, std::int64_t s
   for (std::int64_t i = 0; i < n; ++i) y[i * step] = x[i * step] - greatest - std::log(sum);
 }
 
+/// Calls line(place of its first element, how many, step) for each line of a contiguous tensor.
+template <class Line>
+void for_each_line(const Tensor& x, int dim, Line line) {
+  const std::int64_t n = x.dim() == 0 ? 1 : x.size(dim);
+  std::int64_t step = 1;
+  for (int d = dim + 1; d < x.dim(); ++d) step *= x.size(d);
+  for (std::int64_t i = 0; n > 0 && i < x.numel() / n; ++i) {
+    line(i / step * step * n + i % step, n, step);
+  }
+}
+
 Tensor log_softmax_of(const Tensor& self, int dim) {
   const Tensor x = self.to(kFloat64).contiguous();
   Tensor y = empty(self.sizes(), kFloat64);
-  const std::int64_t n = self.dim() == 0 ? 1 : self.size(dim);
-  std::int64_t step = 1;
-  for (int d = dim + 1; d < self.dim(); ++d) step *= self.size(d);
-  for (std::int64_t line = 0; n > 0 && line < x.numel() / n; ++line) {
-    const std::int64_t first = line / step * step * n + line % step;
+  for_each_line(x, dim, [&](std::int64_t first, std::int64_t n, std::int64_t step) {
     log_softmax_line(x.impl()->typed<double>() + first, y.impl()->typed<double>() + first, n, step);
-  }
+  });
   return y;
 }
 
@@ -46,6 +55,40 @@ void softmax(const KernelArgs& args) {
   double* values = y.impl()->typed<double>();
   for (std::int64_t i = 0; i < y.numel(); ++i) values[i] = std::exp(values[i]);
   args.out().copy_(y);
+}
+
+/// Calls line(grad, output, result, how many, step) for each line.
+template <class Line>
+void backward(const KernelArgs& args, std::int64_t dim, Line line) {
+  const Tensor grad = args.in(0).to(kFloat64).contiguous();
+  const Tensor output = args.in(1).to(kFloat64).contiguous();
+  const Tensor result = empty(grad.sizes(), kFloat64);
+  const int d = wrap_dim(dim, grad.dim(), args.call.op.name);
+  for_each_line(grad, d, [&](std::int64_t first, std::int64_t n, std::int64_t step) {
+    line(grad.impl()->typed<double>() + first, output.impl()->typed<double>() + first,
+         result.impl()->typed<double>() + first, n, step);
+  });
+  args.out().copy_(result);
+}
+
+void softmax_backward(const KernelArgs& args) {
+  backward(args, args.attrs<ops::softmax_backward_attrs>().dim,
+           [](const double* g, const double* y, double* out, std::int64_t n, std::int64_t step) {
+             double sum = 0;
+             for (std::int64_t i = 0; i < n; ++i) sum += g[i * step] * y[i * step];
+             for (std::int64_t i = 0; i < n; ++i) out[i * step] = y[i * step] * (g[i * step] - sum);
+           });
+}
+
+void log_softmax_backward(const KernelArgs& args) {
+  backward(args, args.attrs<ops::log_softmax_backward_attrs>().dim,
+           [](const double* g, const double* y, double* out, std::int64_t n, std::int64_t step) {
+             double sum = 0;
+             for (std::int64_t i = 0; i < n; ++i) sum += g[i * step];
+             for (std::int64_t i = 0; i < n; ++i) {
+               out[i * step] = g[i * step] - std::exp(y[i * step]) * sum;
+             }
+           });
 }
 
 /// What -log p of each class counts in a row's loss, and the sum of the weights of all labels.
@@ -124,6 +167,8 @@ void cross_entropy_backward(const KernelArgs& args) {
 void register_softmax_reference() {
   add(OpId::softmax, {"reference", nullptr, softmax});
   add(OpId::log_softmax, {"reference", nullptr, log_softmax});
+  add(OpId::softmax_backward, {"reference", nullptr, softmax_backward});
+  add(OpId::log_softmax_backward, {"reference", nullptr, log_softmax_backward});
   add(OpId::cross_entropy_loss, {"reference", nullptr, cross_entropy});
   add(OpId::cross_entropy_loss_backward, {"reference", nullptr, cross_entropy_backward});
 }

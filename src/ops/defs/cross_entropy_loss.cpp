@@ -31,7 +31,7 @@ void gradient(GradientContext& g) {
                                          attrs.ignore_index, attrs.label_smoothing);
   }
   if (g.grad(1).defined()) {
-    const Tensor through = g.grad(1) - exp(log_probs) * sum(g.grad(1), 1, true);
+    const Tensor through = log_softmax_backward(g.grad(1), log_probs, 1);
     result = result.defined() ? result + through : through;
   }
   g.set(0, result);

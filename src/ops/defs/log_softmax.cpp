@@ -14,7 +14,7 @@ OpDef define_log_softmax() {
       .gradient =
           [](GradientContext& g) {
             const std::int64_t dim = g.attrs<log_softmax_attrs>().dim;
-            g.set(0, g.grad() - exp(g.output(0)) * sum(g.grad(), dim, true));
+            g.set(0, log_softmax_backward(g.grad(), g.output(0), dim));
           },
       .saves = {output(0)},
       .autocast = Autocast::full,
@@ -27,6 +27,7 @@ OpDef define_log_softmax() {
             s.add({s.normal({5}), 0});
             s.add({s.normal({3, 37}), 1});
             s.add({s.normal({3, 4, 2}), 1});
+            s.add({s.normal({2, 3, 4, 5}), -3});
             s.add({s.uniform({2, 5}, 500, 900), -1});
             s.add({s.normal({}), 0});
           },
