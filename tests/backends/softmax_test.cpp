@@ -1,4 +1,5 @@
-// Results too large for the caches are written past them, by another loop.
+// Results too large for the caches are written past them, and columns are computed beside each
+// other: by other loops, with the bits of rows that stay in the caches.
 #include <facula/generator.h>
 #include <facula/ops.h>
 #include <gtest/gtest.h>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "backends/cpu/streaming.h"
+#include "tests/backends/kernel_check.h"
 
 namespace facula {
 namespace {
@@ -20,27 +22,146 @@ Tensor many_rows(std::int64_t n, DType dtype) {
   return randn({cpu::most_cached_bytes() / row_bytes + 3, n}).to(dtype) * 5;
 }
 
+using Op = Tensor (*)(const Tensor& x, const Tensor& y, std::int64_t dim);
+
+/// Forward, where y is unused, and backward, where x is the gradient and y the output.
+constexpr Op kOps[] = {
+    [](const Tensor& x, const Tensor&, std::int64_t dim) { return softmax(x, dim); },
+    [](const Tensor& x, const Tensor&, std::int64_t dim) { return log_softmax(x, dim); },
+    softmax_backward,
+    log_softmax_backward,
+};
+
+void expect_bits(const Tensor& actual, const Tensor& expected) {
+  ASSERT_EQ(actual.sizes().vec(), expected.sizes().vec());
+  const Tensor a = actual.contiguous(), b = expected.contiguous();
+  EXPECT_EQ(std::memcmp(a.raw_data(), b.raw_data(), a.nbytes()), 0);
+}
+
 /// The same row by row: those results stay in the caches.
-void expect_bits_of_few_rows(const Tensor& x, Tensor (*op)(const Tensor&, std::int64_t)) {
-  const Tensor result = op(x, 1);
+void expect_bits_of_few_rows(const Tensor& x, Op op) {
+  const Tensor y = flip(x, {0}) * 0.1;
+  const Tensor result = op(x, y, 1);
   constexpr std::int64_t kStep = 97;
   for (std::int64_t row = 0; row < x.sizes()[0]; row += kStep) {
-    const std::int64_t rows = std::min<std::int64_t>(kStep, x.sizes()[0] - row);
-    const Tensor expected = op(slice(x, 0, row, row + rows).contiguous(), 1);
-    const Tensor part = slice(result, 0, row, row + rows);
-    ASSERT_EQ(std::memcmp(part.raw_data(), expected.raw_data(), expected.nbytes()), 0)
-        << "rows of " << x.sizes()[1] << " from " << row;
+    SCOPED_TRACE(row);
+    const std::int64_t end = std::min(row + kStep, x.sizes()[0]);
+    const Tensor expected =
+        op(slice(x, 0, row, end).contiguous(), slice(y, 0, row, end).contiguous(), 1);
+    expect_bits(slice(result, 0, row, end), expected);
   }
 }
 
 TEST(Softmax, OfManyRowsHasTheBitsOfFew) {
   for (const std::int64_t n : {256, 300, 1000, 1001, 1024, 1025, 2500, 4096, 8000}) {
+    SCOPED_TRACE(n);
     const Tensor x = many_rows(n, kFloat32);
-    expect_bits_of_few_rows(x, softmax);
-    expect_bits_of_few_rows(x, log_softmax);
+    for (const Op op : kOps) expect_bits_of_few_rows(x, op);
   }
-  expect_bits_of_few_rows(many_rows(4096, kFloat64), softmax);
-  expect_bits_of_few_rows(many_rows(1003, kFloat64), log_softmax);
+  for (const std::int64_t n : {1003, 4096}) {
+    const Tensor x = many_rows(n, kFloat64);
+    for (const Op op : kOps) expect_bits_of_few_rows(x, op);
+  }
+}
+
+/// Of [before, n, after] along n, against rows.
+void expect_bits_of_rows(const Tensor& x, const Tensor& y) {
+  const auto rows = [](const Tensor& t) { return movedim(t, 1, -1).contiguous(); };
+  for (const Op op : kOps) {
+    const Tensor columns = op(x, y, 1);
+    EXPECT_EQ(columns.strides().vec(), x.strides().vec());
+    expect_bits(movedim(columns, 1, -1), op(rows(x), rows(y), -1));
+  }
+}
+
+TEST(Softmax, OfColumnsHasTheBitsOfRows) {
+  manual_seed(5);
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (const std::int64_t n : {1, 2, 21, 255, 256, 300, 1001}) {
+      for (const std::int64_t after : {2, 3, 7, 8, 15, 16, 17, 31, 33, 49, 300}) {
+        SCOPED_TRACE(testing::Message() << n << ", " << after);
+        const Tensor x = (randn({3, n, after}) * 5).to(dtype);
+        expect_bits_of_rows(x, flip(x, {0}) * 0.1);
+      }
+    }
+  }
+}
+
+TEST(Softmax, OfManyColumnsHasTheBitsOfRows) {
+  for (const std::int64_t after : {64 * 64, 61 * 67}) {
+    const Tensor x = randn({cpu::most_cached_bytes() / (4 * 21 * after) + 1, 21, after}) * 5;
+    expect_bits_of_rows(x, flip(x, {0}) * 0.1);
+  }
+}
+
+TEST(Softmax, KeepsTheLayout) {
+  const Tensor x = randn({2, 5, 6, 7}) * 3, last = x.to(kChannelsLast);
+  for (const Op op : kOps) {
+    for (int dim = 0; dim < 4; ++dim) {
+      SCOPED_TRACE(dim);
+      const Tensor expected = op(x, x, dim), actual = op(last, last, dim);
+      EXPECT_EQ(actual.strides().vec(), last.strides().vec());
+      expect_bits(actual, expected);
+      expect_bits(op(x, last, dim), expected);  // operands that lie differently
+      expect_bits(op(transpose(x, 2, 3), transpose(x, 2, 3), dim == 1 ? 1 : 0),
+                  transpose(op(x, x, dim == 1 ? 1 : 0), 2, 3));
+      const Tensor gaps = slice(cat({x, x}, 3), 3, 0, 7);
+      expect_bits(op(gaps, gaps, dim), expected);
+    }
+  }
+}
+
+TEST(Softmax, HasTheSameBitsOnAnyNumberOfThreads) {
+  const Tensor rows = many_rows(1000, kFloat32), few = slice(rows, 0, 0, 100).contiguous();
+  const Tensor columns = reshape(slice(rows, 0, 0, rows.size(0) / 8 * 8), {8, 25, -1, 40});
+  for (const Op op : kOps) {
+    expect_same_bits_on_all_threads(
+        [&]() -> Results {
+          return {op(rows, rows, 1), op(few, few, 1), op(columns, columns, 1)};
+        },
+        "softmax");
+  }
+}
+
+/// Losses of rows that stay in the caches and of such that do not.
+TEST(CrossEntropy, HasTheSameBitsOnAnyNumberOfThreads) {
+  for (const std::int64_t classes : {10, 1000, 9000}) {
+    const Tensor many = many_rows(classes, kFloat32), few = slice(many, 0, 0, 300);
+    const Tensor weight = rand({classes}) + 0.5, target = randint(0, classes, {many.size(0)});
+    expect_same_bits_on_all_threads(
+        [&] {
+          Results results;
+          for (const Tensor& x : {few, many}) {
+            for (const char* reduction : {"none", "sum", "mean"}) {
+              for (const double smoothing : {0.0, 0.1}) {
+                results.push_back(std::get<0>(cross_entropy_loss(x, slice(target, 0, 0, x.size(0)),
+                                                                 weight, reduction, 3, smoothing)));
+              }
+            }
+          }
+          return results;
+        },
+        "cross_entropy_loss");
+  }
+}
+
+TEST(CrossEntropy, OfManyRowsHasTheBitsOfFew) {
+  for (const std::int64_t classes : {10, 1000}) {
+    const Tensor x = many_rows(classes, kFloat32);
+    const Tensor target = randint(0, classes, {x.size(0)});
+    for (const double smoothing : {0.0, 0.1}) {
+      const auto losses = [&](std::int64_t first, std::int64_t last) {
+        return cross_entropy_loss(slice(x, 0, first, last), slice(target, 0, first, last), {},
+                                  "none", -100, smoothing);
+      };
+      const auto [all, log_probs] = losses(0, x.size(0));
+      expect_bits(log_probs, log_softmax(x, 1));
+      const std::int64_t step = x.size(0) / 17;
+      for (std::int64_t row = 0; row + step <= x.size(0); row += step) {
+        expect_bits(slice(all, 0, row, row + step), std::get<0>(losses(row, row + step)));
+      }
+    }
+  }
 }
 
 TEST(Softmax, NotANumberFillsItsRowAlone) {

@@ -337,6 +337,140 @@ void stream_backward(const T* __restrict grad, const T* __restrict output, T* __
   before.finish();
 }
 
+// Columns go in strips of kSoftmaxColumns, whose partial results are those of rows. Some strips
+// side by side are copied together, so that memory is read in longer pieces, and worked on where
+// they are packed: lines that are a power of two apart would drive each other out of the caches.
+
+template <class T>
+constexpr int kWidth = kSoftmaxColumns<T>;
+
+/// Some strips of columns.
+template <class T>
+class Strips {
+ public:
+  Strips(const SoftmaxColumns& of, std::int64_t first)
+      : n_(of.n), stride_(of.stride), stream_(of.stream) {
+    // The last strip may overlap the one before.
+    for (; count_ < of.strips && first < of.width; first += kWidth<T>) {
+      places_[count_++] = first + kWidth<T> <= of.width ? first : of.width - kWidth<T>;
+    }
+  }
+
+  /// Calls body(strip, line) for all of them.
+  template <class Body>
+  [[gnu::always_inline]] void for_each_line(Body body) const {
+    for (std::int64_t k = 0; k < n_; ++k) {
+      for (int s = 0; s < count_; ++s) body(s, k);
+    }
+  }
+  [[gnu::always_inline]] std::int64_t place(int strip, std::int64_t k) const {
+    return k * stride_ + places_[strip];
+  }
+  [[gnu::always_inline]] std::int64_t packed(int strip, std::int64_t k) const {
+    return (strip * n_ + k) * kWidth<T>;
+  }
+  std::int64_t size() const { return count_ * n_ * kWidth<T>; }
+
+  void pack(const T* __restrict from, T* __restrict to) const {
+    for_each_line([&](int s, std::int64_t k) FACULA_INLINED {
+      __builtin_memcpy(to + packed(s, k), from + place(s, k), sizeof(T) * kWidth<T>);
+    });
+  }
+  /// totals[strip] = sums of the n lines of terms that line(index of the first, terms) computes.
+  template <class Line>
+  [[gnu::always_inline]] void sum(T (*totals)[kWidth<T>], Line line) const {
+    for (int s = 0; s < count_; ++s) {
+      const auto terms = [&](std::int64_t k, T* to) FACULA_INLINED { line(s, packed(s, k), to); };
+      n_ < kLongRow ? sum_lines<kFewLanes>(totals[s], terms)
+                    : sum_lines<kManyLanes>(totals[s], terms);
+    }
+  }
+  /// Writes lines of result(strip, packed index, column).
+  template <class Result>
+  [[gnu::always_inline]] void write(T* out, Result result) const {
+    const bool stream = stream_ && stride_ % kWidth<T> == 0;
+    for_each_line([&](int s, std::int64_t k) FACULA_INLINED {
+      alignas(kLineBytes) T line[kWidth<T>];
+#pragma GCC unroll 1  // not before it is vectorised
+      for (int c = 0; c < kWidth<T>; ++c) line[c] = result(s, packed(s, k) + c, c);
+      T* to = out + place(s, k);
+      if (stream && reinterpret_cast<std::uintptr_t>(to) % kLineBytes == 0) {
+        stream_line(to, line);
+      } else {
+        __builtin_memcpy(to, line, sizeof line);
+      }
+    });
+  }
+  int count() const { return count_; }
+
+ private:
+  template <int Lanes, class Line>
+  [[gnu::always_inline]] void sum_lines(T* totals, Line line) const {
+    T lanes[Lanes][kWidth<T>] = {};
+    for (std::int64_t k = 0; k < n_; ++k) {
+      T terms[kWidth<T>];
+      line(k, terms);
+      for (int c = 0; c < kWidth<T>; ++c) lanes[k % Lanes][c] += terms[c];
+    }
+    for (int width = Lanes / 2; width > 0; width /= 2) {
+      for (int i = 0; i < width; ++i) {
+        for (int c = 0; c < kWidth<T>; ++c) lanes[i][c] += lanes[i + width][c];
+      }
+    }
+    for (int c = 0; c < kWidth<T>; ++c) totals[c] = lanes[0][c];
+  }
+
+  std::int64_t n_, stride_;
+  bool stream_;
+  int count_ = 0;
+  std::int64_t places_[kSoftmaxStrips];
+};
+
+template <bool kLog, class T>
+void columns(const T* in, const T*, T* out, const SoftmaxColumns& of, T* x) {
+  for (std::int64_t first = 0; first < of.width; first += of.strips * kWidth<T>) {
+    const Strips<T> strips(of, first);
+    strips.pack(in, x);
+    T tops[kSoftmaxStrips][kWidth<T>], last[kSoftmaxStrips][kWidth<T>];
+    for (int s = 0; s < strips.count(); ++s) {
+      __builtin_memcpy(tops[s], x + strips.packed(s, 0), sizeof tops[s]);
+      for (std::int64_t k = 1; k < of.n; ++k) {
+        const T* line = x + strips.packed(s, k);
+#pragma GCC unroll 1  // not before it is vectorised
+        for (int c = 0; c < kWidth<T>; ++c) tops[s][c] = larger<T>(tops[s][c], line[c]);
+      }
+    }
+    strips.sum(last, [&](int s, std::int64_t i, T* terms) FACULA_INLINED {
+#pragma GCC unroll 1
+      for (int c = 0; c < kWidth<T>; ++c) terms[c] = power_of_any(x[i + c] - tops[s][c]);
+      if constexpr (!kLog) __builtin_memcpy(x + i, terms, sizeof(T) * kWidth<T>);
+    });
+    for (int s = 0; s < strips.count(); ++s) {
+      for (T& sum : last[s]) sum = kLog ? scalar::log(sum) : T(1) / sum;
+    }
+    strips.write(out, [&](int s, std::int64_t i, int c) FACULA_INLINED {
+      return kLog ? (x[i] - tops[s][c]) - last[s][c] : x[i] * last[s][c];
+    });
+  }
+}
+
+template <bool kLog, class T>
+void backward_columns(const T* grad, const T* output, T* out, const SoftmaxColumns& of, T* g) {
+  for (std::int64_t first = 0; first < of.width; first += of.strips * kWidth<T>) {
+    const Strips<T> strips(of, first);
+    T* y = g + strips.size();
+    strips.pack(grad, g);
+    strips.pack(output, y);
+    T totals[kSoftmaxStrips][kWidth<T>];
+    strips.sum(totals, [&](int, std::int64_t i, T* terms) FACULA_INLINED {
+#pragma GCC unroll 1  // not before it is vectorised
+      for (int c = 0; c < kWidth<T>; ++c) terms[c] = gradient_term<kLog>(g[i + c], y[i + c]);
+    });
+    strips.write(out, [&](int s, std::int64_t i, int c)
+                          FACULA_INLINED { return gradient_of<kLog>(g[i], y[i], totals[s][c]); });
+  }
+}
+
 template <class T>
 T at_target(const CrossEntropyTarget<T>& t) {
   return (T(1) - t.smoothing) * (t.weights ? t.weights[t.target] : T(1));
@@ -370,10 +504,10 @@ void loss_gradient(const T* log_probs, std::int64_t n, const CrossEntropyTarget<
 
 template <class T>
 constexpr SoftmaxLoops<T> loops() {
-  return {{softmax<T>, stream_rows<false, T>},
-          {log_softmax<T>, stream_rows<true, T>},
-          {backward<false, T>, stream_backward<false, T>},
-          {backward<true, T>, stream_backward<true, T>},
+  return {{softmax<T>, stream_rows<false, T>, columns<false, T>},
+          {log_softmax<T>, stream_rows<true, T>, columns<true, T>},
+          {backward<false, T>, stream_backward<false, T>, backward_columns<false, T>},
+          {backward<true, T>, stream_backward<true, T>, backward_columns<true, T>},
           loss<T>,
           loss_gradient<T>};
 }

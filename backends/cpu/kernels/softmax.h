@@ -8,6 +8,19 @@ namespace facula::cpu {
 /// Rows of at least so many elements have more partial results than a vector has lanes.
 constexpr std::int64_t kSoftmaxLongRow = 256;
 
+/// Columns that are worked on together: a cache line of them makes a strip.
+template <class T>
+constexpr int kSoftmaxColumns = 64 / sizeof(T);
+constexpr int kSoftmaxStrips = 8;
+
+/// `width` columns, at least kSoftmaxColumns, of n elements that are `stride` apart. They are read
+/// `strips` at a time, at most kSoftmaxStrips.
+struct SoftmaxColumns {
+  std::int64_t n, stride, width;
+  int strips;
+  bool stream;  ///< where lines of results are aligned, write them past the caches
+};
+
 /// The target distribution of one row: (1 - smoothing) * weight[target] at the target plus
 /// smoothing / classes * weight[c] everywhere. Without weights every weight is 1.
 template <class T>
@@ -28,6 +41,8 @@ struct SoftmaxPass {
   /// `scratch` is room for another row.
   void (*stream_rows)(const T* in, const T* output, T* out, std::int64_t rows, std::int64_t n,
                       T* scratch);
+  /// Columns, with the bits of rows; `scratch` is room for the strips of all operands.
+  void (*columns)(const T* in, const T* output, T* out, const SoftmaxColumns& columns, T* scratch);
 };
 
 template <class T>

@@ -63,29 +63,30 @@ bool streams(std::int64_t rows, std::int64_t n) {
          worth_streaming(rows * n * static_cast<std::int64_t>(sizeof(T)));
 }
 
-template <class T>
-void stream_rows(const SoftmaxPass<T>& pass, const Operands<T>& all, std::int64_t rows,
-                 std::int64_t n) {
-  constexpr std::int64_t kSliceElements = 131072;
+struct Nothing {
+  void operator()(std::int64_t, std::int64_t) const {}
+};
+
+/// Calls after(first row, last row) for what a slice has written.
+template <class T, class After = Nothing>
+void run_rows(const SoftmaxPass<T>& pass, const Operands<T>& all, std::int64_t rows, std::int64_t n,
+              bool stream, After after = {}) {
+  constexpr std::int64_t kStreamElements = 131072;
   // Rows of input and output often begin at the same place within a page. The scratch row must not:
   // processors would take loads of the one for loads of what was just stored in the other.
   constexpr std::int64_t kSkew = 272;
-  const std::int64_t group = std::max<std::int64_t>(1, kSliceElements / n);
-  for_rows(rows, group, [&](std::int64_t first, std::int64_t last) {
-    const Scratch<T> scratch(kSkew + n);
+  const std::int64_t slice = rows_per_slice(n);
+  const std::int64_t slices = stream ? std::max<std::int64_t>(1, kStreamElements / slice / n) : 1;
+  for_rows(rows, slice * slices, [&](std::int64_t first, std::int64_t last) {
     const auto [in, output, out] = all.at(first * n);
-    pass.stream_rows(in, output, out, last - first, n, scratch.data() + kSkew);
-    finish_streaming();
-  });
-}
-
-template <class T>
-void run_rows(const SoftmaxPass<T>& pass, const Operands<T>& all, std::int64_t rows,
-              std::int64_t n) {
-  if (streams<T>(rows, n)) return stream_rows(pass, all, rows, n);
-  for_rows(rows, rows_per_slice(n), [&](std::int64_t first, std::int64_t last) {
-    const auto [in, output, out] = all.at(first * n);
-    pass.rows(in, output, out, last - first, n);
+    if (stream) {
+      const Scratch<T> scratch(kSkew + n);
+      pass.stream_rows(in, output, out, last - first, n, scratch.data() + kSkew);
+      finish_streaming();
+    } else {
+      pass.rows(in, output, out, last - first, n);
+    }
+    after(first, last);
   });
 }
 
@@ -97,32 +98,89 @@ Tensor laid_out_as(const Tensor& out, const Tensor& self) {
   return copy;
 }
 
+/// Blocks of n lines of `after` elements, of which those in one place make a column.
+struct Columns {
+  std::int64_t blocks, n, after;
+};
+
+constexpr std::int64_t kTaskElements = 16384;
+std::int64_t tasks_together(std::int64_t elements) {
+  return std::max<std::int64_t>(1, kTaskElements / elements);
+}
+
+template <class T>
+void run_columns(const SoftmaxPass<T>& pass, const Operands<T>& all, const Columns& of) {
+  constexpr std::int64_t kWidth = kSoftmaxColumns<T>;
+  const std::int64_t blocks = of.blocks, n = of.n, after = of.after;
+  const bool stream = worth_streaming(blocks * n * after * static_cast<std::int64_t>(sizeof(T)));
+  constexpr std::int64_t kTogether = 32768;
+  const std::int64_t strip = 2 * n * kWidth;
+  const std::int64_t strips = std::clamp<std::int64_t>(kTogether / strip, 2, kSoftmaxStrips);
+  // The last part of a line is the longest: none may be narrower than a strip.
+  const std::int64_t width =
+      std::min(std::max(kTaskElements / n / kWidth, strips) * kWidth, after / kWidth * kWidth);
+  const std::int64_t parts = after / width;
+  for_rows(blocks * parts, tasks_together(n * width), [&](std::int64_t first, std::int64_t last) {
+    const Scratch<T> scratch(strips * strip);
+    for (std::int64_t i = first; i < last; ++i) {
+      const std::int64_t part = i % parts, from = part * width;
+      const auto [in, output, out] = all.at(i / parts * n * after + from);
+      const std::int64_t own_width = part + 1 < parts ? width : after - from;
+      pass.columns(in, output, out, {n, after, own_width, static_cast<int>(strips), stream},
+                   scratch.data());
+    }
+    if (stream) finish_streaming();
+  });
+}
+
+/// Of short lines, and of rows shorter than a vector, those of several blocks are brought side by
+/// side.
+template <class T>
+void run_narrow_columns(const SoftmaxPass<T>& pass, const Operands<T>& all, const Columns& of) {
+  constexpr std::int64_t kWidth = kSoftmaxColumns<T>;
+  const std::int64_t blocks = of.blocks, n = of.n, after = of.after;
+  const std::int64_t beside = kWidth / after, size = n * kWidth;
+  const std::int64_t group = beside * tasks_together(size);
+  for_rows(blocks, group, [&](std::int64_t first, std::int64_t last) {
+    const Scratch<T> scratch(5 * size);
+    T *in = scratch.data(), *output = in + size, *out = output + size;
+    std::fill_n(in, 2 * size, T(0));
+    for (; first < last; first += beside) {
+      const Operands<T> own = all.at(first * n * after);
+      const auto for_each = [&](auto body) {
+        for (std::int64_t b = 0; b < std::min(beside, last - first); ++b) {
+          for (std::int64_t k = 0; k < n; ++k) {
+            const std::int64_t line = (b * n + k) * after, place = k * kWidth + b * after;
+            for (std::int64_t c = 0; c < after; ++c) body(line + c, place + c);
+          }
+        }
+      };
+      for_each([&](std::int64_t from, std::int64_t to) { in[to] = own.in[from]; });
+      if (own.output) {
+        for_each([&](std::int64_t from, std::int64_t to) { output[to] = own.output[from]; });
+      }
+      pass.columns(in, output, out, {n, kWidth, kWidth, 1, false}, out + size);
+      for_each([&](std::int64_t to, std::int64_t from) { own.out[to] = out[from]; });
+    }
+  });
+}
+
 template <class T>
 void run_pass(const SoftmaxPass<T>& pass, const KernelArgs& args, int dim) {
   const Tensor& out = args.out();
   if (out.numel() == 0) return;
-  const bool forward = args.call.count == 1;
-  Tensor in = laid_out_as(out, args.in(0));
-  Tensor output = forward ? Tensor() : laid_out_as(out, args.in(1));
+  const Tensor in = laid_out_as(out, args.in(0));
+  const Tensor output = args.call.count == 1 ? Tensor() : laid_out_as(out, args.in(1));
+  const Operands<T> all = {in.impl()->typed<T>(),
+                           output.defined() ? output.impl()->typed<T>() : nullptr,
+                           out.impl()->typed<T>()};
   const std::int64_t n = out.dim() == 0 ? 1 : out.sizes()[dim];
-  auto operands = [&](const Tensor& to) {
-    return Operands<T>{in.impl()->typed<T>(), forward ? nullptr : output.impl()->typed<T>(),
-                       to.impl()->typed<T>()};
-  };
-  // Neighbours in other dimensions are that many elements apart in this one.
+  // Neighbours in this dimension are so many elements apart.
   const std::int64_t after = n == 1 ? 1 : out.strides()[dim];
-  if (after == 1) return run_rows(pass, operands(out), out.numel() / n, n);
-  // Bring the dimension to the end; rows are then contiguous.
-  Dims order;
-  for (int k = 0; k < out.dim(); ++k) {
-    if (k != dim) order.push_back(k);
-  }
-  order.push_back(dim);
-  in = permute(in, order).contiguous();
-  if (!forward) output = permute(output, order).contiguous();
-  const Tensor result = new_tensor(in.sizes(), in.dtype(), kCPU);
-  run_rows(pass, operands(result), out.numel() / n, n);
-  permute(out, order).copy_(result);
+  const Columns columns = {out.numel() / n / after, n, after};
+  if (after >= kSoftmaxColumns<T>) return run_columns(pass, all, columns);
+  if (after > 1 || n < kSoftmaxColumns<T>) return run_narrow_columns(pass, all, columns);
+  run_rows(pass, all, columns.blocks, n, streams<T>(columns.blocks, n));
 }
 
 template <class Attributes, auto kOfFloat, auto kOfDouble>
@@ -197,7 +255,8 @@ void loss_forward(const KernelArgs& args) {
   const Targets<T> targets(args.in(1), args.in(2), classes, attrs.ignore_index,
                            attrs.label_smoothing);
   run_rows(loops<T>().log_softmax,
-           {logits.impl()->typed<T>(), nullptr, args.out(1).impl()->typed<T>()}, rows, classes);
+           {logits.impl()->typed<T>(), nullptr, args.out(1).impl()->typed<T>()}, rows, classes,
+           streams<T>(rows, classes));
   const T* log_probs = args.out(1).impl()->typed<T>();
   auto loss_at = [&](std::int64_t i) {
     return targets.counts(i) ? loops<T>().loss(log_probs + i * classes, classes, targets.row(i))
