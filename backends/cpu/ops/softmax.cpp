@@ -254,27 +254,33 @@ void loss_forward(const KernelArgs& args) {
   const std::int64_t rows = logits.sizes()[0], classes = logits.sizes()[1];
   const Targets<T> targets(args.in(1), args.in(2), classes, attrs.ignore_index,
                            attrs.label_smoothing);
-  run_rows(loops<T>().log_softmax,
-           {logits.impl()->typed<T>(), nullptr, args.out(1).impl()->typed<T>()}, rows, classes,
-           streams<T>(rows, classes));
-  const T* log_probs = args.out(1).impl()->typed<T>();
-  auto loss_at = [&](std::int64_t i) {
-    return targets.counts(i) ? loops<T>().loss(log_probs + i * classes, classes, targets.row(i))
-                             : T(0);
-  };
+  T* log_probs = args.out(1).impl()->typed<T>();
   T* out = args.out(0).impl()->typed<T>();
-  if (attrs.reduction == "none") {
-    for (std::int64_t i = 0; i < rows; ++i) out[i] = loss_at(i);
-    return;
-  }
+  const bool per_row = attrs.reduction == "none";
   // Partial sums by slice, joined in order: independent of the number of threads.
-  const std::int64_t group = rows_per_slice(classes);
-  SmallVector<double, 16> sums(static_cast<std::size_t>((rows + group - 1) / group), 0.0);
-  for_rows(rows, group, [&](std::int64_t first, std::int64_t last) {
-    double sum = 0;
-    for (std::int64_t i = first; i < last; ++i) sum += static_cast<double>(loss_at(i));
-    sums[static_cast<std::size_t>(first / group)] = sum;
-  });
+  const std::int64_t slice = rows_per_slice(classes);
+  SmallVector<double, 16> sums(static_cast<std::size_t>((rows + slice - 1) / slice), 0.0);
+  const auto losses_of = [&](std::int64_t first, std::int64_t last) {
+    for (std::int64_t i = first; i < last; ++i) {
+      const T loss = targets.counts(i)
+                         ? loops<T>().loss(log_probs + i * classes, classes, targets.row(i))
+                         : T(0);
+      if (per_row) {
+        out[i] = loss;
+      } else {
+        sums[static_cast<std::size_t>(i / slice)] += static_cast<double>(loss);
+      }
+    }
+  };
+  const bool stream = streams<T>(rows, classes);
+  // With smoothing, losses read whole rows, and memory is slow to give back what it has just got.
+  const bool later = stream && attrs.label_smoothing > 0;
+  run_rows(loops<T>().log_softmax, {logits.impl()->typed<T>(), nullptr, log_probs}, rows, classes,
+           stream, [&](std::int64_t first, std::int64_t last) {
+             if (!later) losses_of(first, last);
+           });
+  if (later) for_rows(rows, slice, losses_of);
+  if (per_row) return;
   double sum = 0;
   for (double part : sums) sum += part;
   const double divisor = attrs.reduction == "mean" ? static_cast<double>(targets.total()) : 1;
