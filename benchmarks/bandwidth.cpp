@@ -164,6 +164,13 @@ std::vector<Case> cases() {
     };
     add_rows("softmax", softmax);
     add_rows("log_softmax", log_softmax);
+    const auto add_gradient = [&](const char* name, const Tensor& output,
+                                  Tensor (*op)(const Tensor&, const Tensor&, std::int64_t)) {
+      list.push_back({fmt::format("{} gradient, rows of {}", name, classes), Pattern::zip,
+                      3.0 * static_cast<double>(rows.nbytes()), [=] { op(rows, output, 1); }});
+    };
+    add_gradient("softmax", softmax(rows, 1), softmax_backward);
+    add_gradient("log_softmax", log_softmax(rows, 1), log_softmax_backward);
   }
   const auto add_zip = [&](const char* name,
                            std::function<Tensor(const Tensor&, const Tensor&)> op) {
@@ -232,7 +239,7 @@ int main(int argc, char** argv) {
   const NoGradGuard no_grad;
   const Loops loops;
   if (!json)
-    std::printf("%-26s %-10s %10s %10s %8s\n", "op on 64 MiB", "kind", "GB/s", "loop", "%");
+    std::printf("%-34s %-10s %10s %10s %8s\n", "op on 64 MiB", "kind", "GB/s", "loop", "%");
   const std::vector<Case> all = cases();
   // The pool, which runs by now, has pinned its workers from the second CPU on. A caller that the
   // threads of the loops have pushed onto a worker's CPU would stay there for many milliseconds.
@@ -252,7 +259,7 @@ int main(int argc, char** argv) {
     }
     std::printf(json ? "{\"op\": \"%s\", \"kind\": \"%s\", \"gb_s\": %.6g, \"loop_gb_s\": %.6g, "
                        "\"percent\": %.6g}\n"
-                     : "%-26s %-10s %10.1f %10.1f %8.0f\n",
+                     : "%-34s %-10s %10.1f %10.1f %8.0f\n",
                 c.name.c_str(), kPatternNames[static_cast<int>(c.pattern)], median(ours),
                 median(limits), median(shares));
   }

@@ -1,6 +1,6 @@
-// What goes over rows: softmax and reductions of [m, n, k] along n, losses of n pairs, and
-// cross-entropy of n samples and c classes. Losses: reduction 0 for the mean, 1 for the sum, 2 for
-// none. Those of pairs: loss 0 for the square, 1 for the magnitude, 2 for Huber's, 3 for
+// What goes over rows: softmax, its gradients and reductions of [m, n, k] along n, losses of n
+// pairs, and cross-entropy of n samples and c classes. Losses: reduction 0 for the mean, 1 for the
+// sum, 2 for none. Those of pairs: loss 0 for the square, 1 for the magnitude, 2 for Huber's, 3 for
 // cross-entropy of logits. cross-entropy: weight 0 or 1, ignore 1 to leave out a third of the
 // samples, smooth in percent.
 #include <algorithm>
@@ -10,8 +10,10 @@
 #include "ops/attrs/cross_entropy_loss.h"
 #include "ops/attrs/cross_entropy_loss_backward.h"
 #include "ops/attrs/log_softmax.h"
+#include "ops/attrs/log_softmax_backward.h"
 #include "ops/attrs/pair_loss.h"
 #include "ops/attrs/softmax.h"
+#include "ops/attrs/softmax_backward.h"
 #include "ops/attrs/var_mean.h"
 #include "ops/schema/reduction.h"
 
@@ -47,7 +49,20 @@ Sizes draw_short(Random& random) {
 }
 /// Products of many neither vanish nor overflow.
 Tensor near_one(IntList sizes) { return 0.98 + rand(sizes) * 0.04; }
+Tensor probabilities(IntList sizes) { return softmax(randn(sizes), 1); }
 Tensor log_probabilities(IntList sizes) { return log_softmax(randn(sizes), 1); }
+
+/// So many rows that the gradients of some are not nearly 0, as for two equal elements of grad.
+Sizes draw_gradients(Random& random) {
+  Sizes v = draw(random);
+  v["m"] += 4;
+  return v;
+}
+/// Of positive gradients: their sum loses no digits.
+template <class Attributes, Draw kOutput>
+Operands softmax_backward_along_n(const Problem& p) {
+  return {{{block(p), positive}, {block(p), kOutput}}, attributes(Attributes{1})};
+}
 
 template <Draw kDraw>
 Operands reduced(const Problem& p) {
@@ -120,6 +135,10 @@ std::vector<Kind> rows() {
   return {
       {"softmax", block, false, draw, softmax_along_n<ops::softmax_attrs>, nullptr},
       {"log_softmax", block, false, draw, softmax_along_n<ops::log_softmax_attrs>, nullptr},
+      {"softmax_backward", block, false, draw_gradients,
+       softmax_backward_along_n<ops::softmax_backward_attrs, probabilities>, nullptr},
+      {"log_softmax_backward", block, false, draw_gradients,
+       softmax_backward_along_n<ops::log_softmax_backward_attrs, log_probabilities>, nullptr},
       {"pair_loss",
        {{"n"}, {"loss", 0, 3}, {"reduction", 0, 1}},
        false,
