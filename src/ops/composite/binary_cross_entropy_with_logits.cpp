@@ -15,10 +15,14 @@ Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target
     return reduce_pairs(self, target, "logit_cross_entropy", reduction,
                         "binary_cross_entropy_with_logits");
   }
-  // -(p y log s(x) + (1 - y) log(1 - s(x))) with log s(x) = -softplus(-x), which does not overflow.
-  Tensor positive = target * softplus(neg(self));
-  if (pos_weight.defined()) positive = positive * pos_weight;
-  Tensor losses = positive + (1 - target) * softplus(self);
+  Tensor losses;
+  if (pos_weight.defined()) {
+    // -(p y log s(x) + (1 - y) log(1 - s(x))) with log s(x) = -softplus(-x), which does not
+    // overflow.
+    losses = target * softplus(neg(self)) * pos_weight + (1 - target) * softplus(self);
+  } else {
+    losses = logit_cross_entropy(self, target);
+  }
   if (weight.defined()) losses = losses * weight;
   return reduce_loss(losses, reduction);
 }
@@ -38,6 +42,7 @@ CompositeDef define_binary_cross_entropy_with_logits() {
             s.add({s.normal({3, 4}), s.uniform({3, 4}, 0, 1)});
             s.add({s.normal({3, 4}), s.uniform({3, 4}, 0, 1), s.uniform({4}, 0.5, 2),
                    s.uniform({4}, 0.5, 2), "sum"});
+            s.add({s.normal({3, 4}), s.uniform({3, 4}, 0, 1), s.uniform({3, 1}, 0.5, 2)});
           },
       .errors =
           [](ErrorSamples& e) {
