@@ -6,9 +6,12 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
-#include "ops/schema/scalar.h"
+#define FACULA_KERNEL_TU
+#include "ops/defs/softplus.h"
+#undef FACULA_KERNEL_TU
 
 namespace facula {
 namespace {
@@ -70,6 +73,17 @@ TEST(RareArguments, OfAngles) {
 TEST(RareArguments, OfErfc) {
   check_unary(erfc, [](float x) { return scalar::erfc(x); },
               {4.0f, -4.0f, 6.0f, -9.0f, 1e5f, -3e20f, kInf, -kInf, kNan});
+}
+
+TEST(RareArguments, OfSoftplus) {
+  const std::vector<float> x = with_rare({20.0f, -20.0f, 30.0f, -90.0f, -3e20f, kInf, -kInf, kNan});
+  constexpr std::pair<double, double> kAttributes[] = {{1, 20}, {1, 25}, {1, 3}, {2.5, 20}};
+  for (const auto& [beta, threshold] : kAttributes) {
+    const scalar::softplus_functor functor{{}, {beta, threshold}};
+    std::vector<float> expected;
+    for (const float value : x) expected.push_back(functor(value));
+    expect_bits(softplus(tensor(x), beta, threshold), expected);
+  }
 }
 
 TEST(RareArguments, OfPow) {

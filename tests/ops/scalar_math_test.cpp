@@ -109,6 +109,16 @@ TEST(ScalarMath, NormalDistributionIsAbsolutelyAccurate) {
   EXPECT_EQ(scalar::gelu(kInf), kInf);
 }
 
+TEST(ScalarMath, LogarithmsOfOneAndAPowerAreWithinTwoUlp) {
+  for (const float x : arguments()) {
+    const float negative = std::copysign(x, -1.0f), y = scalar::log1p_exp(negative);
+    ASSERT_LE(ulp_error(y, scalar::log1p_exp(double{negative})), kMaxUlp) << negative;
+    if (negative > -87) {
+      ASSERT_TRUE(same(scalar::common_log1p_exp(negative), y)) << negative;
+    }
+  }
+}
+
 TEST(ScalarMath, LoopsAndSingleCallsGiveTheSameBits) {
   std::vector<float> in = arguments();
   in.resize(100'003);  // leaves a tail behind every vector width
@@ -224,6 +234,14 @@ TEST(ScalarMath, PowHasTheSpecialValuesOfC) {
       const float got = scalar::pow(a, b), want = std::pow(a, b);
       EXPECT_LE(ulp_error(got, want), 1)
           << "pow(" << a << ", " << b << ") is " << got << ", not " << want;
+    }
+  }
+}
+
+TEST(ScalarMath, SlopesUpToOneHaveTheBitsOfAtan) {
+  for (const float x : arguments()) {
+    if (x <= 1 && !std::signbit(x)) {
+      ASSERT_TRUE(same(scalar::atan_of_slope(x), scalar::atan(x))) << x;
     }
   }
 }

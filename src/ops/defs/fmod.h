@@ -10,6 +10,9 @@ struct fmod_functor : NumericFunctor {
   FACULA_FN T operator()(T a, T b) const {
     return fmod(a, b);
   }
+  static constexpr uint32_t rare = detail::kRareQuotient;
+  FACULA_FN uint32_t rarity(float a, float b) const { return detail::quotient_rarity(a, b); }
+  FACULA_FN float common(float a, float b) const { return common_fmod(a, b); }
 };
 
 }  // namespace facula::scalar

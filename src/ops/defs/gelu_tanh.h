@@ -8,8 +8,8 @@ namespace facula::scalar {
 struct gelu_tanh_functor : FloatingFunctor {
   template <class T>
   FACULA_FN T operator()(T x) const {
-    const T inner = K<T>(0.7978845608028654) * (x + K<T>(0.044715) * x * x * x);
-    return K<T>(0.5) * x * (K<T>(1) + tanh(inner));
+    // (1 + tanh(y)) / 2 is sigmoid(2 y), which does not cancel for negative y.
+    return x * sigmoid(x * fma(x * x, K<T>(0.07135481627260025), K<T>(1.5957691216057308)));
   }
 };
 

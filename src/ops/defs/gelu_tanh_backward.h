@@ -9,9 +9,10 @@ struct gelu_tanh_backward_functor : FloatingFunctor {
   template <class T>
   FACULA_FN T operator()(T grad, T self) const {
     const T square = self * self;
-    const T t = tanh(K<T>(0.7978845608028654) * (self + K<T>(0.044715) * square * self));
-    const T slope = K<T>(0.7978845608028654) * (K<T>(1) + K<T>(0.134145) * square);
-    return grad * (K<T>(0.5) * (K<T>(1) + t) + K<T>(0.5) * self * (K<T>(1) - t * t) * slope);
+    const T scale = K<T>(1.5957691216057308);
+    const T part = sigmoid(self * fma(square, K<T>(0.07135481627260025), scale));
+    const T slope = fma(square, K<T>(0.21406444881780074), scale);
+    return grad * (part + self * (part * (K<T>(1) - part)) * slope);
   }
 };
 

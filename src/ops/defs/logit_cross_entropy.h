@@ -9,7 +9,7 @@ struct logit_cross_entropy_functor : FloatingFunctor {
   template <class T>
   FACULA_FN T operator()(T self, T target) const {
     // -(p log s(x) + (1 - p) log(1 - s(x))) in a form that neither overflows nor cancels.
-    return scalar::max(self, K<T>(0)) - self * target + log1p(exp(-abs(self)));
+    return scalar::max(self, K<T>(0)) - self * target + log1p_exp(-abs(self));
   }
 };
 

@@ -10,6 +10,9 @@ struct remainder_functor : NumericFunctor {
   FACULA_FN T operator()(T a, T b) const {
     return remainder(a, b);
   }
+  static constexpr uint32_t rare = detail::kRareQuotient;
+  FACULA_FN uint32_t rarity(float a, float b) const { return detail::quotient_rarity(a, b); }
+  FACULA_FN float common(float a, float b) const { return common_remainder(a, b); }
 };
 
 }  // namespace facula::scalar

@@ -9,8 +9,17 @@ struct softplus_functor : FloatingFunctor, ops::softplus_attrs {
   template <class T>
   FACULA_FN T operator()(T x) const {
     const T scaled = x * K<T>(beta);
-    const T soft = log1p(exp(min(scaled, K<T>(threshold)))) / K<T>(beta);
+    const T above = select(scaled > K<T>(0), scaled, K<T>(0));
+    const T soft = (above + log1p_exp(-abs(scaled))) * K<T>(1 / beta);
     return select(scaled > K<T>(threshold), x, soft);
+  }
+  // Common are small numbers with the attributes that everybody uses.
+  static constexpr uint32_t rare = __builtin_bit_cast(uint32_t, 20.0f);
+  FACULA_FN uint32_t rarity(float x) const {
+    return detail::magnitude_rarity(x) | (beta == 1 && threshold >= 20 ? 0 : rare);
+  }
+  FACULA_FN float common(float x) const {
+    return as_float(max(as_int(x), 0)) + common_log1p_exp(-abs(x));
   }
 };
 

@@ -23,6 +23,7 @@
 //   abs sign copysign fma isnan isinf          fma: one rounding, slow on x86-64 before AVX2
 //   floor ceil round trunc sqrt rsqrt          round: half to even
 //   exp exp2 expm1 log log1p log2 log10        at most 2 ulp in float, all special values of C
+//   log1p_exp                                  log(1 + e^x) for x <= 0
 //   sin cos tan atan atan2 sinh cosh tanh      any finite angle
 //   sigmoid erf erfc pow                       accurate in both tails
 //   normal_cdf normal_pdf gelu                 absolutely accurate
@@ -75,11 +76,28 @@ FACULA_FN double sigmoid(double x) {
 FACULA_FN float fmod(float a, float b) { return ::fmodf(a, b); }
 FACULA_FN double fmod(double a, double b) { return ::fmod(a, b); }
 
+namespace detail {
+
+/// The remainder with the sign of the divisor, from the one with that of the dividend.
+template <Real T>
+FACULA_FN T turned_to_divisor(T rest, T b) {
+  return select((rest != T(0)) & ((rest < T(0)) != (b < T(0))), rest + b, rest);
+}
+
+/// Common are quotients of at most 2^21, whose floor_divide() is exact: the difference is not
+/// negative. With infinities, NaN or the largest divisors it is infinite or NaN, hence rare as
+/// well.
+FACULA_FN uint32_t quotient_rarity(float a, float b) {
+  return static_cast<uint32_t>(as_int(fma(abs(b), 0x1p21f, -abs(a))));
+}
+inline constexpr uint32_t kRareQuotient = __builtin_bit_cast(uint32_t, kInf);
+
+}  // namespace detail
+
 /// Remainder with the sign of the divisor (Python's %, torch.remainder).
 template <Real T>
 FACULA_FN T remainder(T a, T b) {
-  const T rest = fmod(a, b);
-  return select((rest != T(0)) & ((rest < T(0)) != (b < T(0))), rest + b, rest);
+  return detail::turned_to_divisor(fmod(a, b), b);
 }
 
 /// The quotient that belongs to remainder(), rounded down (torch.floor_divide): computed from
@@ -93,6 +111,26 @@ FACULA_FN T floor_divide(T a, T b) {
   const T nearest = down + select(quotient - down > T(0.5), T(1), T(0));
   const T integral = select(quotient == T(0), copysign(T(0), a / b), nearest);
   return select(b == T(0), a / b, integral);
+}
+
+// The same for common quotients, which loops may compute alone. Rounding takes a quotient to the
+// next integer at most; the sign of what is left, which fma gets right, tells whether it did.
+FACULA_FN float common_fmod(float a, float b) {
+  const float dividend = abs(a), divisor = abs(b);
+  const float rest = fma(-trunc(dividend / divisor), divisor, dividend);
+  // As unsigned integers, negative floats are larger than positive ones.
+  const uint32_t bits =
+      min(static_cast<uint32_t>(as_int(rest)), static_cast<uint32_t>(as_int(rest + divisor)));
+  return copysign(as_float(static_cast<int32_t>(bits)), a);
+}
+FACULA_FN float common_remainder(float a, float b) {
+  return detail::turned_to_divisor(common_fmod(a, b), b);
+}
+FACULA_FN float common_floor_divide(float a, float b) {
+  const float quotient = floor(a / b);
+  const float rest = fma(-quotient, b, a);
+  const bool crosses = (rest != 0.0f) & ((rest < 0.0f) != (b < 0.0f));
+  return quotient - select(crosses, 1.0f, 0.0f);
 }
 
 // Integers. Division by zero gives 0 (like NumPy) instead of a trap; lowest / -1 wraps.
@@ -143,6 +181,15 @@ FACULA_FN T pow(T a, T b) {
   return static_cast<T>(power);
 }
 
+template <class T>
+FACULA_FN T log1p_exp(T x) {
+  return log1p(exp(x));
+}
+template <class T>
+FACULA_FN T atan_of_slope(T x) {
+  return atan(x);
+}
+
 /// The angle of the point (b, a), with the special values of C: that of the smaller coordinate over
 /// the larger one, added to or taken from the axis that the point is near to.
 template <class T>
@@ -152,7 +199,7 @@ FACULA_FN T atan2(T a, T b) {
   const T quotient = select(steep, along, up) / select(steep, up, along);
   const T slope =
       select((up == along) & !isnan(up), select(up == K<T>(0), K<T>(0), K<T>(1)), quotient);
-  const T angle = atan(slope);
+  const T angle = atan_of_slope(slope);
   const T near_axis = select(left, K<T>(3.141592653589793) - angle, angle);
   const T away = K<T>(1.5707963267948966) + select(left, angle, -angle);
   return copysign(select(steep, away, near_axis), a);

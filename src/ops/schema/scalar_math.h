@@ -27,9 +27,10 @@ FACULA_FN float horner(float x, float sum, float next, C... rest) {
   return horner(x, fma(sum, x, next), rest...);
 }
 
-/// x within (-inf, high], NaN kept: the comparison is false for NaN, and x stands last. One or two
-/// instructions on x86, whereas min of the vocabulary needs three.
+/// x within (-inf, high] or [low, inf), NaN kept: the comparison is false for NaN, and x stands
+/// last. One or two instructions on x86, whereas min of the vocabulary needs three.
 FACULA_FN float at_most(float x, float high) { return high < x ? high : x; }
+FACULA_FN float at_least(float x, float low) { return low > x ? low : x; }
 
 /// The same for a >= 0, and x within [low, high] for low < 0 < high, as integers: those order
 /// floats of one sign by magnitude, and their minimum is one instruction that compilers leave
@@ -243,6 +244,13 @@ FACULA_FN float log10_sum(LogTerms x) {
   return fma(n, 0.301030010f, fma(n, -1.43209889e-8f, y));
 }
 
+/// log(1 + z) for z in [0, 1].
+FACULA_FN float log1p_unit(float z) {
+  const float q = horner(z, -0.00331846857f, 0.0202045683f, -0.057664413f, 0.106805526f,
+                         -0.153553948f, 0.196953997f, -0.249585867f, 0.33330512f, -0.499999315f);
+  return fma(z * z, q, z);
+}
+
 /// The logarithm `y` of x > 0 completed for all x. NaN and +infinity are larger than all finite
 /// positive numbers as unsigned integers, zero is the largest after the subtraction; inf * x + inf
 /// is NaN for negative x.
@@ -348,6 +356,17 @@ FACULA_FN float log1p(float x) {
   const float f = fma(lost * 0x1p-24f, detail::power(detail::exponent(24 - k + 127)), m - 1.0f);
   const float y = detail::log_specials(u, detail::log_sum({f, static_cast<float>(k)}));
   return select(abs(x) < 0x1p-24f, x, y);
+}
+
+/// log(1 + e^x) for x <= 0. common_log1p_exp is for x > -87, where the power is a normal float.
+FACULA_FN float common_log1p_exp(float x) {
+  const auto [r, shifted] = detail::reduce_exp(x);
+  const float power = detail::power(detail::exponent(shifted) + detail::exponent(127));
+  return detail::log1p_unit(fma(detail::expm1_reduced(r), power, power));
+}
+FACULA_FN float log1p_exp(float x) {
+  const auto [r, shifted] = detail::reduce_exp(detail::at_least(x, -104.0f), detail::kRoundToScale);
+  return detail::log1p_unit(detail::scale(detail::expm1_reduced(r), shifted));
 }
 
 /// 1 / (1 + e^-x) = 2^-k / (e^r + 2^-k), the numerator scaled so that it never underflows; both

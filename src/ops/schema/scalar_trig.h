@@ -155,15 +155,18 @@ FACULA_FN float tan(float x) {
   return select(abs(x) < detail::kSmallTanAngle, common_tan(x), large);
 }
 
-FACULA_FN float atan(float x) {
-  const float a = abs(x);
-  const bool large = a > 1.0f;
-  const float t = select(large, -1.0f, a) / select(large, a, 1.0f);
+/// Of slopes in [0, 1] the same as atan().
+FACULA_FN float atan_of_slope(float t) {
   const float s = t * t;
   const float p =
       detail::horner(s, -0.00179363729f, 0.0109146833f, -0.0311780069f, 0.0579577722f,
                      -0.0840346217f, 0.109521903f, -0.142642424f, 0.199985489f, -0.333332986f);
-  const float y = fma(p * s, t, t);
+  return fma(p * s, t, t);
+}
+FACULA_FN float atan(float x) {
+  const float a = abs(x);
+  const bool large = a > 1.0f;
+  const float y = atan_of_slope(select(large, -1.0f, a) / select(large, a, 1.0f));
   return copysign(select(large, 1.57079637f + y, y), x);
 }
 
