@@ -9,7 +9,7 @@ struct any_reduction : Reduction {
   static constexpr bool predicate = true;
 
   template <class T>
-  using Accumulator = Truth<T>;
+  using Accumulator = Flag<T>;
 
   template <class A>
   FACULA_FN A identity() const {
@@ -17,11 +17,11 @@ struct any_reduction : Reduction {
   }
   template <class A, class T>
   FACULA_FN A add(A total, T x) const {
-    return total | (x != K<T>(0));
+    return static_cast<A>(total | static_cast<A>(x != K<T>(0)));
   }
   template <class A>
   FACULA_FN A combine(A a, A b) const {
-    return a | b;
+    return static_cast<A>(a | b);
   }
 };
 

@@ -13,6 +13,7 @@
 // result is the same bits for any instruction set and number of threads.
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 #include <facula/dtype.h>
@@ -36,6 +37,14 @@ struct Reduction {
     return static_cast<T>(total);
   }
 };
+
+/// What says yes or no about elements: integers as wide as them, for compilers do not vectorise
+/// arithmetic of bool.
+template <class T>
+using Flag = std::conditional_t<
+    !std::is_arithmetic_v<T>, Truth<T>,
+    std::conditional_t<sizeof(T) == 1, std::uint8_t,
+                       std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>>;
 
 }  // namespace facula::scalar
 
