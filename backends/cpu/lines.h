@@ -25,7 +25,7 @@ void with_type(DType dtype, F f) {
 
 /// All lines of `a` along `dim`, and those of `b`, which has the same sizes in the other dimensions
 /// and may lack `dim`. Where the elements of a line are not neighbours, lines that are come
-/// together in groups of at most kMaxLines.
+/// together.
 class Lines {
  public:
   static constexpr std::int64_t kMaxLines = 128;
@@ -42,7 +42,7 @@ class Lines {
         outer_.push_back(axis);
       }
     }
-    if (along.a == 1 || outer_.empty()) return;
+    if (outer_.empty()) return;
     columns = outer_.back();
     outer_.pop_back();
   }
@@ -54,7 +54,7 @@ class Lines {
 
   /// Calls body(offset in a, offset in b, n) for groups of n lines, at most `most`; on all threads.
   void for_each(FunctionRef<void(std::int64_t, std::int64_t, std::int64_t)> body,
-                std::int64_t most = kMaxLines) const {
+                std::int64_t most) const {
     constexpr std::int64_t kSliceElements = 16384;
     const std::int64_t blocks = (columns.size + most - 1) / most;
     std::int64_t groups = blocks;

@@ -148,6 +148,52 @@ TEST(Reduction, ArgmaxIsTheFirstOfEqualElements) {
   }
 }
 
+// Of more lines than are gone through together, in several blocks, and of few lines.
+TEST(Reduction, ArgmaxOfColumnsIsTheFirstOfEqualElements) {
+  Source source(4);
+  for (const std::int64_t columns : {3, 700}) {
+    for (const float largest : {100.0f, std::numeric_limits<float>::quiet_NaN()}) {
+      const Tensor x = source.values({9000 / columns, columns});
+      std::vector<std::int64_t> places(static_cast<std::size_t>(columns));
+      for (std::int64_t k = 0; k < columns; ++k) {
+        places[k] = k * 7 % x.size(0);
+        const Tensor column = x.select(1, k);
+        for (std::int64_t i = places[k]; i < x.size(0); i += 5) column.select(0, i).fill_(largest);
+      }
+      EXPECT_EQ(argmax(x, 0).to_vector<std::int64_t>(), places) << columns << ", " << largest;
+      EXPECT_EQ(argmin(x * -1, 0).to_vector<std::int64_t>(), places) << columns << ", " << largest;
+    }
+  }
+}
+
+// Each thread looks through parts.
+TEST(Reduction, ArgmaxOfAllIsTheFirstOfEqualElements) {
+  for (const std::int64_t place : {0, 65535, 65536, 150'000, 199'999}) {
+    for (const float largest : {100.0f, std::numeric_limits<float>::quiet_NaN()}) {
+      const Tensor x = zeros({200'000});
+      for (std::int64_t i = place; i < x.numel(); i += 40'000) x.select(0, i).fill_(largest);
+      EXPECT_EQ(argmax(x).item<std::int64_t>(), place) << largest;
+      EXPECT_EQ(argmin(x * -1).item<std::int64_t>(), place) << largest;
+    }
+  }
+}
+
+TEST(Reduction, AnyAndAllFindTheOnlyElement) {
+  for (const DType dtype : {kFloat32, kFloat64, kInt32, kInt64, kUInt8, kBool}) {
+    for (const std::int64_t place : {0, 70, 699}) {
+      const Tensor x = zeros({3, 700}).to(dtype);
+      x.select(0, 1).select(0, place).fill_(1);
+      const Tensor rest = x == 0;
+      EXPECT_EQ(any(x, {1}).to_vector<bool>(), (std::vector<bool>{false, true, false}));
+      EXPECT_EQ(all(rest.to(dtype), {1}).to_vector<bool>(), (std::vector<bool>{true, false, true}));
+      EXPECT_TRUE(any(x).item<bool>() && !any(x * 0).item<bool>());
+      EXPECT_TRUE(!all(rest.to(dtype)).item<bool>() && all(x == x).item<bool>());
+      EXPECT_EQ(sum(any(x, {0})).item<std::int64_t>(), 1);
+      EXPECT_EQ(sum(all(rest.to(dtype), {0})).item<std::int64_t>(), 699);
+    }
+  }
+}
+
 TEST(Reduction, SameBitsOnAllThreads) {
   Source source(2);
   for (const Problem& p : kProblems) {

@@ -6,6 +6,7 @@
 #include "backends/cpu/lines.h"
 #include "backends/cpu/reduction.h"
 #include "backends/cpu/registration.h"
+#include "backends/cpu/scratch.h"
 #include "ops/attrs/argmax.h"
 #include "ops/attrs/argmin.h"
 #include "ops/attrs/cumsum.h"
@@ -14,6 +15,24 @@ namespace facula::cpu {
 namespace {
 
 // --- cumsum --------------------------------------------------------------------------------------
+
+/// Lines of neighbouring elements that are summed at the same time: an addition waits for the one
+/// before it.
+constexpr std::int64_t kLinesTogether = 4;
+
+/// The running sums of n lines, at most `Most`.
+template <class Sum, std::int64_t Most, class T, class Out>
+[[gnu::always_inline]] inline void sums_of_lines(const Lines& lines, const T* x, Out* y,
+                                                 std::int64_t n) {
+  const Lines::Axis along = lines.along, next = lines.columns;
+  Sum sums[Most] = {};
+  for (std::int64_t i = 0; i < along.size; ++i) {
+    for (std::int64_t k = 0; k < n; ++k) {
+      sums[k] += static_cast<Sum>(x[i * along.a + k * next.a]);
+      y[i * along.b + k * next.b] = static_cast<Out>(sums[k]);
+    }
+  }
+}
 
 void cumsum(const KernelArgs& args) {
   const TensorImpl& self = *args.in(0).impl();
@@ -24,17 +43,16 @@ void cumsum(const KernelArgs& args) {
     using T = decltype(element);
     using Sum = std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t>;
     using Out = std::conditional_t<std::is_floating_point_v<T>, T, std::int64_t>;
-    lines.for_each([&](std::int64_t from, std::int64_t to, std::int64_t n) {
+    const auto run = [&](std::int64_t from, std::int64_t to, std::int64_t n) {
       const T* x = self.typed<T>() + from;
       Out* y = out.typed<Out>() + to;
-      Sum sums[Lines::kMaxLines] = {};
-      for (std::int64_t i = 0; i < lines.along.size; ++i) {
-        for (std::int64_t k = 0; k < n; ++k) {
-          sums[k] += static_cast<Sum>(x[i * lines.along.a + k * lines.columns.a]);
-          y[i * lines.along.b + k * lines.columns.b] = static_cast<Out>(sums[k]);
-        }
+      if (n == kLinesTogether) {
+        sums_of_lines<Sum, kLinesTogether>(lines, x, y, kLinesTogether);
+      } else {
+        sums_of_lines<Sum, Lines::kMaxLines>(lines, x, y, n);
       }
-    });
+    };
+    lines.for_each(run, lines.along.a == 1 ? kLinesTogether : Lines::kMaxLines);
   });
 }
 
@@ -56,14 +74,24 @@ std::int64_t find(const T* x, std::int64_t stride, std::int64_t n, T value) {
   return i;
 }
 
+/// Whether `value` takes the place of the best so far: NaN does, and gives it up to nobody.
+template <bool greatest, class T>
+bool beats(T value, T best) {
+  return best == best && (value != value || (greatest ? value > best : value < best));
+}
+
+template <class T, bool greatest>
+const ReductionLoops& loops_of_extremes() {
+  const OpId id = greatest ? OpId::amax : OpId::amin;
+  return reduction_loops[static_cast<int>(id)][static_cast<int>(dtype_of<T>)];
+}
+
 /// The position of the extreme element of a line. The vectorised amax or amin loop finds the
 /// extreme of a block; only a block that beats the best so far is searched for its place.
 template <class T, bool greatest>
 std::int64_t extreme(const T* x, std::int64_t n, std::int64_t stride) {
   constexpr std::int64_t kBlock = 4096;
-  const OpId id = greatest ? OpId::amax : OpId::amin;
-  const ReductionLoops& loops =
-      reduction_loops[static_cast<int>(id)][static_cast<int>(dtype_of<T>)];
+  const ReductionLoops& loops = loops_of_extremes<T, greatest>();
   const auto bytes = stride * static_cast<std::int64_t>(sizeof(T));
   T best{};
   std::int64_t place = -1;
@@ -72,30 +100,49 @@ std::int64_t extreme(const T* x, std::int64_t n, std::int64_t stride) {
     const T* block = x + begin * stride;
     T candidate;
     loops.rows(block, 1, 0, count, bytes, &candidate);
-    const bool is_nan = candidate != candidate;
-    if (place >= 0 && !is_nan && !(greatest ? candidate > best : candidate < best)) continue;
+    if (place >= 0 && !beats<greatest>(candidate, best)) continue;
     best = candidate;
     place = begin + find(block, stride, count, candidate);
-    if (is_nan) break;
+    if (candidate != candidate) break;
   }
   return place;
 }
 
-/// The same for n neighbouring lines, element by element.
+/// The same on all threads, of a line that is the only one.
+template <class T, bool greatest>
+std::int64_t extreme_of_parts(const T* x, std::int64_t n, std::int64_t stride) {
+  constexpr std::int64_t kPart = 1 << 16;
+  const std::int64_t parts = (n + kPart - 1) / kPart;
+  const Scratch<std::int64_t> places(parts);
+  base::parallel_for(parts, [&](std::int64_t part) {
+    const std::int64_t begin = part * kPart;
+    places.data()[part] =
+        begin + extreme<T, greatest>(x + begin * stride, std::min(kPart, n - begin), stride);
+  });
+  return *std::min_element(places.data(), places.data() + parts, [&](auto one, auto other) {
+    return beats<greatest>(x[one * stride], x[other * stride]);
+  });
+}
+
+/// Neighbouring lines that are gone through together, in pieces of memory that are worth the way,
+/// and elements that stay in the second-level cache meanwhile.
+constexpr std::int64_t kColumns = 512, kBlockElements = 16384;
+
+/// The same for n neighbouring lines, at most kColumns.
 template <class T, bool greatest>
 void extremes_of_columns(const T* x, const Lines& lines, std::int64_t n, std::int64_t* places) {
-  T best[Lines::kMaxLines];
-  for (std::int64_t k = 0; k < n; ++k) {
-    best[k] = x[k * lines.columns.a];
-    places[k * lines.columns.b] = 0;
-  }
-  for (std::int64_t i = 1; i < lines.along.size; ++i) {
+  const ReductionLoops& loops = loops_of_extremes<T, greatest>();
+  const auto bytes = lines.along.a * static_cast<std::int64_t>(sizeof(T));
+  const std::int64_t rows = kBlockElements / n;
+  T best[kColumns], candidates[kColumns];
+  for (std::int64_t begin = 0; begin < lines.along.size; begin += rows) {
+    const std::int64_t count = std::min(rows, lines.along.size - begin);
+    const T* block = x + begin * lines.along.a;
+    loops.columns(block, count, bytes, n, candidates);
     for (std::int64_t k = 0; k < n; ++k) {
-      const T value = x[i * lines.along.a + k * lines.columns.a];
-      const bool better = value != value || (greatest ? value > best[k] : value < best[k]);
-      if (!better || best[k] != best[k]) continue;
-      best[k] = value;
-      places[k * lines.columns.b] = i;
+      if (begin > 0 && !beats<greatest>(candidates[k], best[k])) continue;
+      best[k] = candidates[k];
+      places[k * lines.columns.b] = begin + find(block + k, lines.along.a, count, best[k]);
     }
   }
 }
@@ -119,15 +166,21 @@ void extremes(const Tensor& input, std::optional<std::int64_t> dim, bool keepdim
   const Lines lines(impl, *out.impl(), axis, has_dim);
   with_type(impl.dtype, [&](auto element) {
     using T = decltype(element);
-    lines.for_each([&](std::int64_t from, std::int64_t to, std::int64_t n) {
+    const auto search = [&](std::int64_t from, std::int64_t to, std::int64_t n) {
       const T* x = impl.typed<T>() + from;
       auto* places = out.impl()->typed<std::int64_t>() + to;
-      if (n == 1) {
-        *places = extreme<T, greatest>(x, lines.along.size, lines.along.a);
+      if (out.numel() == 1) {
+        *places = extreme_of_parts<T, greatest>(x, lines.along.size, lines.along.a);
+      } else if (lines.columns.a != 1) {
+        for (std::int64_t k = 0; k < n; ++k) {
+          places[k * lines.columns.b] =
+              extreme<T, greatest>(x + k * lines.columns.a, lines.along.size, lines.along.a);
+        }
       } else {
         extremes_of_columns<T, greatest>(x, lines, n, places);
       }
-    });
+    };
+    lines.for_each(search, lines.along.a == 1 ? 1 : kColumns);
   });
 }
 

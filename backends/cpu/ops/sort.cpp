@@ -145,7 +145,7 @@ void order_lines(const TensorImpl& self, const TensorImpl& out, const Lines& lin
   const auto flip = static_cast<typename Line<T>::Key>(descending ? -1 : 0);
   const bool all = k > size / 8;  // selecting fewer is faster than sorting
   // Neighbouring lines share what is fetched from memory; long ones are rather for several threads.
-  const int64_t together = size < 4096 ? 16 : 1;
+  const int64_t together = size < 4096 && lines.along.a != 1 ? 16 : 1;
   lines.for_each(
       [&](int64_t from, int64_t to, int64_t n) {
         const Scratch<Entry> memory(all ? 2 * size : 2 * k + kBlock);
