@@ -28,7 +28,7 @@ void with_type(DType dtype, F f) {
 /// together.
 class Lines {
  public:
-  static constexpr std::int64_t kMaxLines = 128;
+  static constexpr std::int64_t kMaxLines = 512;
 
   Lines(const TensorImpl& a, const TensorImpl& b, int dim, bool b_has_dim) {
     int place = 0;  // of the dimension in b
@@ -75,6 +75,12 @@ class Lines {
         body(a, b, std::min(most, columns.size - column));
       }
     });
+  }
+
+  /// Lines that are best gone through together: pieces of memory worth the way, and work for
+  /// several threads.
+  std::int64_t together() const {
+    return along.a == 1 ? 1 : std::clamp<std::int64_t>(columns.size / 8, 128, kMaxLines);
   }
 
   Axis along, columns;

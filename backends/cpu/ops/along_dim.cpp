@@ -52,7 +52,7 @@ void cumsum(const KernelArgs& args) {
         sums_of_lines<Sum, Lines::kMaxLines>(lines, x, y, n);
       }
     };
-    lines.for_each(run, lines.along.a == 1 ? kLinesTogether : Lines::kMaxLines);
+    lines.for_each(run, lines.along.a == 1 ? kLinesTogether : lines.together());
   });
 }
 
@@ -90,7 +90,7 @@ const ReductionLoops& loops_of_extremes() {
 /// extreme of a block; only a block that beats the best so far is searched for its place.
 template <class T, bool greatest>
 std::int64_t extreme(const T* x, std::int64_t n, std::int64_t stride) {
-  constexpr std::int64_t kBlock = 4096;
+  constexpr std::int64_t kBlock = 1024;
   const ReductionLoops& loops = loops_of_extremes<T, greatest>();
   const auto bytes = stride * static_cast<std::int64_t>(sizeof(T));
   T best{};
@@ -124,17 +124,14 @@ std::int64_t extreme_of_parts(const T* x, std::int64_t n, std::int64_t stride) {
   });
 }
 
-/// Neighbouring lines that are gone through together, in pieces of memory that are worth the way,
-/// and elements that stay in the second-level cache meanwhile.
-constexpr std::int64_t kColumns = 512, kBlockElements = 16384;
-
-/// The same for n neighbouring lines, at most kColumns.
+/// The same for n neighbouring lines, by blocks of rows that stay in the second-level cache.
 template <class T, bool greatest>
 void extremes_of_columns(const T* x, const Lines& lines, std::int64_t n, std::int64_t* places) {
   const ReductionLoops& loops = loops_of_extremes<T, greatest>();
   const auto bytes = lines.along.a * static_cast<std::int64_t>(sizeof(T));
+  constexpr std::int64_t kBlockElements = 16384;
   const std::int64_t rows = kBlockElements / n;
-  T best[kColumns], candidates[kColumns];
+  T best[Lines::kMaxLines], candidates[Lines::kMaxLines];
   for (std::int64_t begin = 0; begin < lines.along.size; begin += rows) {
     const std::int64_t count = std::min(rows, lines.along.size - begin);
     const T* block = x + begin * lines.along.a;
@@ -180,7 +177,7 @@ void extremes(const Tensor& input, std::optional<std::int64_t> dim, bool keepdim
         extremes_of_columns<T, greatest>(x, lines, n, places);
       }
     };
-    lines.for_each(search, lines.along.a == 1 ? 1 : kColumns);
+    lines.for_each(search, lines.together());
   });
 }
 

@@ -21,6 +21,8 @@ namespace {
 
 /// Elements of a slice, and rows it has at least where they are reduced to one.
 constexpr std::int64_t kSliceElements = 8192, kFewestRows = 16;
+/// Results whose slices are joined at once.
+constexpr std::int64_t kJoined = 512;
 
 template <class T>
 const auto& loops() {
@@ -67,11 +69,10 @@ class Moments {
 
   /// Variances and means of all results.
   void join(double correction, T* variance, T* mean) const {
-    base::parallel_for(divide_up(m_.results, kSliceElements), [&](std::int64_t block) {
-      const std::int64_t first = block * kSliceElements;
-      for (std::int64_t i = first; i < std::min(first + kSliceElements, m_.results); ++i) {
-        join_one(i, correction, variance + i, mean + i);
-      }
+    base::parallel_for(divide_up(m_.results, kJoined), [&](std::int64_t block) {
+      const std::int64_t first = block * kJoined;
+      const std::int64_t n = std::min(kJoined, m_.results - first);
+      join_some(first, n, correction, variance + first, mean + first);
     });
   }
 
@@ -103,19 +104,27 @@ class Moments {
     });
   }
 
-  void join_one(std::int64_t i, double correction, T* variance, T* mean) const {
-    double count = 0, center = 0, deviation = 0;
+  /// Of n results from `first` on, slice by slice, as the moments lie in memory.
+  void join_some(std::int64_t first, std::int64_t n, double correction, T* variance,
+                 T* mean) const {
+    double centers[kJoined] = {}, deviations[kJoined] = {}, count = 0;
     for (std::int64_t slice = 0; slice < slices_; ++slice) {
-      const std::int64_t at = slice * m_.results + i;
-      const auto n = static_cast<double>(length_of(slice));
-      const double difference = static_cast<double>(means_[at]) - center;
-      center += difference * (n / (count + n));
-      deviation += static_cast<double>(deviations_[at]) +
-                   difference * difference * (count * (n / (count + n)));
-      count += n;
+      const T* own_means = means_.data() + slice * m_.results + first;
+      const T* own_deviations = deviations_.data() + slice * m_.results + first;
+      const auto length = static_cast<double>(length_of(slice));
+      const double share = length / (count + length);
+      for (std::int64_t i = 0; i < n; ++i) {
+        const double difference = static_cast<double>(own_means[i]) - centers[i];
+        centers[i] += difference * share;
+        deviations[i] +=
+            static_cast<double>(own_deviations[i]) + difference * difference * (count * share);
+      }
+      count += length;
     }
-    *variance = static_cast<T>(deviation / std::max(0.0, count - correction));
-    *mean = static_cast<T>(count > 0 ? center : std::numeric_limits<double>::quiet_NaN());
+    for (std::int64_t i = 0; i < n; ++i) {
+      variance[i] = static_cast<T>(deviations[i] / std::max(0.0, count - correction));
+      mean[i] = static_cast<T>(count > 0 ? centers[i] : std::numeric_limits<double>::quiet_NaN());
+    }
   }
 
   const Matrix& m_;
