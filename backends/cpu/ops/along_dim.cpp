@@ -90,7 +90,7 @@ const ReductionLoops& loops_of_extremes() {
 /// extreme of a block; only a block that beats the best so far is searched for its place.
 template <class T, bool greatest>
 std::int64_t extreme(const T* x, std::int64_t n, std::int64_t stride) {
-  constexpr std::int64_t kBlock = 1024;
+  constexpr std::int64_t kBlock = 4096;
   const ReductionLoops& loops = loops_of_extremes<T, greatest>();
   const auto bytes = stride * static_cast<std::int64_t>(sizeof(T));
   T best{};
