@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/cpu_info.h"
 #include "base/env.h"
+#include "base/per_thread.h"
 #include "core/pages.h"
 
 namespace facula {
@@ -87,10 +88,11 @@ int64_t default_cap() {
   return base::usable_memory_bytes() / 10 * 8;
 }
 
-/// Blocks below kHugeThreshold, of each class, that bodies of loops on this thread are using.
-/// Bytes, since a library that is loaded late finds little room for thread-local variables.
 constexpr int kLoopClasses = (std::bit_width(kHugeThreshold) - 1 - kFirstBits) * 8;
-thread_local std::array<uint8_t, kLoopClasses> used_in_loop_here;
+/// What bodies of loops on one thread are using: blocks below kHugeThreshold, of each class.
+struct UsedInLoop {
+  std::array<int, kLoopClasses> blocks{};
+};
 
 class HostAllocator {
  public:
@@ -111,8 +113,11 @@ class HostAllocator {
     if (request > kMaxBytes) fail_out_of_memory(request, kRaiseCap);
     const SizeClass size_class = size_class_of(request);
     std::vector<CachedBlock>& cache = caches_[size_class.index];
-    const bool in_loop = threads > 0 && size_class.bytes < kHugeThreshold;
-    if (in_loop) bring_own_to_back(cache);
+    UsedInLoop* used = nullptr;
+    if (threads > 0 && size_class.bytes < kHugeThreshold) {
+      used = &base::per_thread<UsedInLoop>();
+      bring_own_to_back(cache, used);
+    }
     void* block = cache.empty() ? rearrange(size_class) : take(cache);
     if (block) {
       ++stats_.cache_hits;
@@ -121,7 +126,7 @@ class HostAllocator {
     }
     ++stats_.allocations;
     stats_.allocated_bytes += static_cast<int64_t>(size_class.bytes);
-    if (in_loop) provide_for(threads, size_class);
+    if (used) provide_for(threads, size_class, ++used->blocks[size_class.index]);
     update_peaks();
     unpoison(block, request);
     return block;
@@ -129,14 +134,15 @@ class HostAllocator {
 
   void free(void* block, size_t request, bool in_loop = false) noexcept {
     const SizeClass size_class = size_class_of(request);
-    in_loop &= size_class.bytes < kHugeThreshold;
+    UsedInLoop* used = nullptr;
+    if (in_loop && size_class.bytes < kHugeThreshold) used = &base::per_thread<UsedInLoop>();
     const std::lock_guard lock(mutex_);
-    if (in_loop) {
-      --used_in_loop_here[size_class.index];
+    if (used) {
+      --used->blocks[size_class.index];
       --used_in_loops_[size_class.index];
     }
     stats_.allocated_bytes -= static_cast<int64_t>(size_class.bytes);
-    keep(static_cast<std::byte*>(block), size_class, in_loop ? &used_in_loop_here : nullptr);
+    keep(static_cast<std::byte*>(block), size_class, used);
   }
 
   void* allocate_slab() {
@@ -197,7 +203,7 @@ class HostAllocator {
     void* memory;
     uint64_t time;  // of its release, counted in releases
     size_t bytes;
-    const void* user;  // the thread that a loop ran on, known by its used_in_loop_here, or null
+    const UsedInLoop* user;  // that of the thread that a loop ran on, or null
   };
 
   HostAllocator() : cap_(default_cap()) {
@@ -219,8 +225,8 @@ class HostAllocator {
 
   /// Caches as many blocks as the other threads of a loop need to hold what this one holds, where
   /// memory allows.
-  void provide_for(int threads, SizeClass size_class) noexcept {
-    const int64_t needed = int64_t{threads} * ++used_in_loop_here[size_class.index];
+  void provide_for(int threads, SizeClass size_class, int used_here) noexcept {
+    const int64_t needed = int64_t{threads} * used_here;
     const int64_t used = ++used_in_loops_[size_class.index];
     const auto size = static_cast<int64_t>(size_class.bytes);
     const int64_t most = std::min(cap_, 2 * most_live_ + kFreeCache);
@@ -235,10 +241,9 @@ class HostAllocator {
   }
 
   /// What this thread used in a loop before is in its core's cache, what others used is not.
-  static void bring_own_to_back(std::vector<CachedBlock>& cache) noexcept {
-    const auto own = std::find_if(cache.rbegin(), cache.rend(), [](const CachedBlock& block) {
-      return block.user == &used_in_loop_here;
-    });
+  static void bring_own_to_back(std::vector<CachedBlock>& cache, const UsedInLoop* used) noexcept {
+    const auto own = std::find_if(cache.rbegin(), cache.rend(),
+                                  [used](const CachedBlock& block) { return block.user == used; });
     if (own != cache.rend()) std::rotate(own.base() - 1, own.base(), cache.end());
   }
 
@@ -249,7 +254,7 @@ class HostAllocator {
     return block.memory;
   }
 
-  void keep(std::byte* block, SizeClass size_class, const void* user = nullptr) noexcept {
+  void keep(std::byte* block, SizeClass size_class, const UsedInLoop* user = nullptr) noexcept {
     poison(block, size_class.bytes);
     try {
       caches_[size_class.index].push_back({block, ++clock_, size_class.bytes, user});

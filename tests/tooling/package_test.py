@@ -22,7 +22,7 @@ import tempfile
 MAX_SECONDS = 3.0  # processor time: the load of the machine does not count
 MAX_COMPILE_MIB = 400
 MAX_INSTALLED_MB = 15
-MAX_TLS_BYTES = 600
+MAX_TLS_BYTES = 512
 OUR_FLAGS = re.compile(r'-f(visibility|tls-model|sanitize|openmp)|-W[a-z]|-march')
 
 
