@@ -59,11 +59,11 @@ struct Hooks {
   bool (*made_by)(const Tensor& tensor, OpId id) = nullptr;
   /// The name of the op that made a tensor, as printing shows it ("AddBackward0").
   std::string (*history_name)(const Tensor& tensor) = nullptr;
-  /// Takes over a call under kTracing or kAutocast; the mode bits in `handled` are cleared
-  /// meanwhile.
+  /// Takes over a call under kTracing or kAutocast, clearing the bit meanwhile. Nothing installs
+  /// these yet.
   void (*trace)(const Call& call, Outputs& outputs) = nullptr;
   void (*autocast)(const Call& call, Outputs& outputs) = nullptr;
-  /// Brackets a call under kProfiling.
+  /// Brackets a call under kProfiling. Nothing installs these yet.
   void (*profile_begin)(const Call& call) = nullptr;
   void (*profile_end)(const Call& call, const Outputs& outputs) = nullptr;
 };

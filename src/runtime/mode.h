@@ -8,12 +8,12 @@ namespace facula::runtime {
 enum Mode : std::uint32_t {
   kNoGrad = 1u << 0,         ///< nothing is recorded
   kInference = 1u << 1,      ///< results can never be recorded; implies kNoGrad
-  kAutocast = 1u << 2,       ///< inputs are cast by each op's policy
-  kTracing = 1u << 3,        ///< calls go to a tracer
-  kProfiling = 1u << 4,      ///< calls are reported to the profiler
+  kAutocast = 1u << 2,       ///< calls go to hooks.autocast, to cast inputs; nothing sets it yet
+  kTracing = 1u << 3,        ///< calls go to hooks.trace; nothing sets it yet
+  kProfiling = 1u << 4,      ///< calls are told to hooks.profile_begin, _end; nothing sets it yet
   kAnomaly = 1u << 5,        ///< nodes remember where they were made; gradients are checked
-  kDeterministic = 1u << 6,  ///< nondeterministic implementations refuse
-  kReference = 1u << 7,      ///< the last implementation of each list runs: the double reference
+  kDeterministic = 1u << 6,  ///< for nondeterministic implementations, once there are any
+  kReference = 1u << 7,      ///< lists' last implementation runs, in double; nothing sets it yet
   kVerbose = 1u << 8,        ///< each call is logged
   kCheckpoint = 1u << 9,     ///< a checkpointed segment runs: what is saved goes to it
   kFirstCall = 1u << 10,     ///< the thread has not asked yet whether FACULA_VERBOSE is set

@@ -75,7 +75,7 @@ struct GradientState;
 }  // namespace autograd
 
 /// What a gradient rule works with. Rules call ordinary ops, so one rule serves the eager tape,
-/// higher derivatives and, under tracing, whole-graph differentiation.
+/// higher derivatives and, once there is a tracer, whole-graph differentiation.
 class GradientContext {
  public:
   GradientContext(autograd::Node& node, Tensor* output_gradients, Tensor* input_gradients)
