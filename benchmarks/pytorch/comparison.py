@@ -10,6 +10,15 @@ import runner
 HOPELESS = 1.15
 
 
+def quiet(*sides):
+    """What the figures rest on: of each side, the results of the rounds in which no side's run was
+    noisy, or of all rounds if there is none."""
+    rounds = list(zip(*sides))
+    clean = [runs for runs in rounds if not any(run["noisy"] for run in runs)]
+    return [list(side) for side in zip(*(clean or rounds))] or [[] for _ in sides]
+
+
+
 @dataclass
 class Peer:
     """A PyTorch installation in one way of use; the fastest of its variants counts."""
@@ -43,7 +52,7 @@ class PeerRuns:
         finalists = [runs for runs in self.rounds.values() if len(runs) == complete]
         if self.error or not finalists:
             return None
-        return min(finalists, key=lambda runs: statistics.median(run[key] for run in runs))
+        return min(finalists, key=lambda runs: median(runs, key))
 
     def run_round(self, case, cpus, seconds):
         if self.error:
@@ -109,6 +118,11 @@ def run_case(case, facula, peers, limits, cpus, rounds, seconds):
     return outcome
 
 
+def median(runs, key):
+    (runs,) = quiet(runs)
+    return statistics.median(run[key] for run in runs)
+
+
 def spread(values):
     """(median, min, max)."""
     return statistics.median(values), min(values), max(values)
@@ -120,7 +134,7 @@ def ratios(outcome, runs, figure):
     if not best or not outcome.facula:
         return None
     return spread(
-        [peer[figure.key] / own[figure.key] for own, peer in zip(outcome.facula, best)]
+        [peer[figure.key] / own[figure.key] for own, peer in zip(*quiet(outcome.facula, best))]
     )
 
 
@@ -128,12 +142,13 @@ def bandwidth_shares(outcome):
     """Facula's share of the in-place bandwidth measured just before, round by round."""
     return [
         outcome.case.step_bytes / (own["median_ms"] * 1e6) / limit["inplace_gb_s"]["all"]["median"]
-        for own, limit in zip(outcome.facula, outcome.limits)
+        for own, limit in zip(*quiet(outcome.facula, outcome.limits))
     ]
 
 
-def noisy(runs):
-    return any(run["noisy"] for run in runs)
+def noisy(*sides):
+    """True if a figure of these sides rests on a noisy run."""
+    return any(run["noisy"] for side in quiet(*sides) for run in side)
 
 
 def verdict(outcome, figure):
@@ -142,20 +157,21 @@ def verdict(outcome, figure):
     goal = figure.goal
     if not goal or not outcome.facula:
         return "-"
+    sides = [outcome.facula]
     if goal.kind == "ns":
-        met = statistics.median(own[figure.key] for own in outcome.facula) < goal.value
+        met = median(outcome.facula, figure.key) < goal.value
     elif goal.kind == "bandwidth":
         shares = bandwidth_shares(outcome)
         if not shares:
             return "-"
+        sides.append(outcome.limits)
         met = statistics.median(shares) >= goal.value
     else:
         ratio = ratios(outcome, outcome.peers[0], figure)
         if not ratio:
             return "-"
-        if noisy(outcome.peers[0].best(figure.key)):
-            return "noisy"
+        sides.append(outcome.peers[0].best(figure.key))
         met = ratio[0] >= goal.value
-    if noisy(outcome.facula) or noisy(outcome.limits):
+    if noisy(*sides):
         return "noisy"
     return "yes" if met else "no"

@@ -18,7 +18,8 @@ def with_range(values, unit=""):
 def own_cell(outcome, figure):
     if not outcome.facula:
         return "-"
-    values = comparison.spread([run[figure.key] for run in outcome.facula])
+    (runs,) = comparison.quiet(outcome.facula)
+    values = comparison.spread([run[figure.key] for run in runs])
     noisy = " noisy" if comparison.noisy(outcome.facula) else ""
     return with_range(values, figure.unit) + noisy
 
@@ -27,7 +28,7 @@ def peer_cell(runs, figure):
     best = runs.best(figure.key)
     if best is None:
         return "failed" if runs.error else "-"
-    values = comparison.spread([run[figure.key] for run in best])
+    values = comparison.spread([run[figure.key] for run in comparison.quiet(best)[0]])
     noisy = " noisy" if comparison.noisy(best) else ""
     variant = f", {best[0]['variant']}" if len(runs.rounds) > 1 else ""
     return with_range(values, figure.unit) + variant + noisy
@@ -38,14 +39,15 @@ def ratio_cell(outcome, runs, figure):
     if not ratio:
         return "-"
     spread = f" ({ratio[1]:.2f}..{ratio[2]:.2f})" if len(outcome.facula) > 1 else ""
-    return f"{ratio[0]:.2f}x{spread}"
+    noisy = " noisy" if comparison.noisy(outcome.facula, runs.best(figure.key)) else ""
+    return f"{ratio[0]:.2f}x{spread}{noisy}"
 
 
 def peak_cell(outcome, figure):
     shares = comparison.bandwidth_shares(outcome)
     if shares:
         return f"{comparison.spread(shares)[0]:.0%} of bandwidth"
-    values = [run.get("percent_of_peak") for run in outcome.facula]
+    values = [run.get("percent_of_peak") for run in comparison.quiet(outcome.facula)[0]]
     if figure.key != "median_ms" or not values or None in values:
         return "-"
     return f"{comparison.spread(values)[0]:.0f} %"
@@ -89,7 +91,7 @@ def heading(cpus, rounds, seconds, limits):
         f"Medians over {rounds} interleaved round(s), the range of the rounds in brackets; "
         f"{seconds:g} s per PyTorch run, {len(cpus)} CPUs, both sides pinned. "
         "Ratio: PyTorch's time over ours, taken round by round; the fastest of PyTorch's "
-        "variants counts."
+        "variants counts. Rounds with a noisy run are left out where others remain."
     ]
     if limits:
         fma, inplace = limits["fma_gflops"]["all"], limits["inplace_gb_s"]["all"]
