@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Runs `facula train` on a terminal and off one: what it shows while it goes on.
+
+FACULA_BIN_DIR says where the program is.
+"""
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import termios
+import time
+import unittest
+
+from program_test import PROGRAM, ProgramTest
+
+CLEAR = r'\r\x1b\[K'
+LINE = r'epoch \d+/100000  step \d+/96  loss \S+.*?  \d+ items/s  (?:\d+ s|\d+(?::\d\d)+) left'
+
+
+class Progress(ProgramTest):
+    def arguments(self, out):
+        """A run of 96 steps an epoch that nobody waits for the end of."""
+        words = self.train_arguments('--batch', 1, '--epochs', 100000, out=out)
+        return [PROGRAM, *map(str, words)]
+
+    def shown_until(self, wanted, descriptor, process):
+        """What arrives at the descriptor until `wanted` is found in it."""
+        shown, deadline = '', time.monotonic() + 60
+        try:
+            while not re.search(wanted, shown):
+                self.assertLess(time.monotonic(), deadline, shown[-500:])
+                if select.select([descriptor], [], [], 1)[0]:
+                    part = os.read(descriptor, 1 << 16).decode()
+                    self.assertTrue(part, 'the program has ended')
+                    shown += part
+        finally:
+            process.kill()
+        return shown
+
+    def on_terminal(self, columns, wanted, out):
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack('HHHH', 24, columns, 0, 0))
+        with subprocess.Popen(self.arguments(out), stdout=theirs,
+                              stderr=subprocess.DEVNULL) as process:
+            os.close(theirs)
+            shown = self.shown_until(wanted, ours, process)
+        os.close(ours)
+        return shown
+
+    def test_a_line_with_the_time_left_is_rewritten_on_a_terminal(self):
+        # It makes way for finished epochs, which stay in lines of their own, and comes again.
+        self.on_terminal(200, CLEAR + r'(?:epoch \d+/100000  loss [^\r]*\r\n)+' + LINE + CLEAR,
+                         'wide')
+
+    def test_the_line_fits_a_narrow_terminal(self):
+        cut = r'(epoch \d+/100000  step[^\r\n]*)' + CLEAR
+        shown = self.on_terminal(32, cut, 'narrow')
+        self.assertEqual(len(re.search(cut, shown)[1]), 31)
+
+    def test_lines_stay_off_a_terminal(self):
+        with subprocess.Popen(self.arguments('piped'), stdout=subprocess.PIPE,
+                              stderr=subprocess.DEVNULL) as process:
+            begin = time.monotonic()
+            shown = self.shown_until('epoch 40/', process.stdout.fileno(), process)
+            seconds = time.monotonic() - begin
+        self.assertNotIn('\r', shown)
+        self.assertNotIn('\x1b', shown)
+        if seconds < 5:  # every 10 s there would be a line
+            self.assertNotIn(' left', shown)
+
+
+if __name__ == '__main__':
+    unittest.main()
