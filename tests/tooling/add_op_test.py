@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Adding an op takes one new file: adds an elementwise op, a reduction and a composite to a copy of
 the sources, one file each, and builds what follows from them. They are the worked examples of
-CONTRIBUTING.md; its module is compiled as well.
+CONTRIBUTING.md; its module is compiled as well, and its kernel by add_kernel_test.py.
 
 usage: add_op_test.py SOURCE_DIR CXX
        add_op_test.py --self-test SOURCE_DIR CXX
