@@ -326,8 +326,7 @@ int run(int argc, char** argv) {
   std::vector<std::string> rest;
   CLI::App app("The implementations of an op, one by one: what they take, their errors and times");
   app.add_flag("--check", only_check, "Errors only");
-  app.add_option("--rounds", rounds, "Timed runs of each")
-      ->check(CLI::Range(1, 1 << 20));
+  app.add_option("--rounds", rounds, "Timed runs of each")->check(CLI::Range(1, 1 << 20));
   app.add_option("--random", random, "Compare on so many random problems, of the ops given or all")
       ->check(CLI::Range(1, 1 << 30));
   app.add_option("--seed", seed, "Of the random problems and values");

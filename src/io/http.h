@@ -20,9 +20,9 @@ struct HttpResult {
 
 /// Appends to `file`, whose first `offset` bytes are there, what follows them in the file at `url`
 /// (http or https, redirections followed). What has arrived stays also where the transfer fails.
-/// Gives up after `timeout` seconds without a connection or a byte. Certificates are checked against
-/// the system's authorities, or those in CURL_CA_BUNDLE, SSL_CERT_FILE or SSL_CERT_DIR. Throws
-/// IoError if the file cannot be written, or if libcurl is not installed.
+/// Gives up after `timeout` seconds without a connection or a byte. Certificates are checked
+/// against the system's authorities, or those in CURL_CA_BUNDLE, SSL_CERT_FILE or SSL_CERT_DIR.
+/// Throws IoError if the file cannot be written, or if libcurl is not installed.
 HttpResult http_fetch(const std::string& url, const FileDescriptor& file, uint64_t offset,
                       int64_t timeout, const std::string& path);
 

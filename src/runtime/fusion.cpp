@@ -108,8 +108,7 @@ struct Normalized {
     affine = std::move(found);
     residual = sum.inputs[first ? 1 : 0];
     owned = is_free(normalized);
-    replaceable =
-        has_history_of(origin_of(*affine), normalized) && has_history_of(sum, input);
+    replaceable = has_history_of(origin_of(*affine), normalized) && has_history_of(sum, input);
   }
 };
 

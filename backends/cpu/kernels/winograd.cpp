@@ -114,9 +114,9 @@ template <class Rows, class Columns>
 using PixelsOf = Pixels<Rows::kIn, Columns::kIn>;
 
 /// One vector of channels. That of the next tile is on its way meanwhile: the pieces of memory that
-/// a tile touches are too short for the hardware to foresee. To the second-level cache, since pixels
-/// are often a large power of two apart: those of two tiles have more lines than the first level has
-/// ways.
+/// a tile touches are too short for the hardware to foresee. To the second-level cache, since
+/// pixels are often a large power of two apart: those of two tiles have more lines than the first
+/// level has ways.
 template <class Rows, class Columns, bool Partial>
 [[gnu::always_inline]] inline void transform_vector(const PixelsOf<Rows, Columns>& pixels,
                                                     const PixelsOf<Rows, Columns>& next,

@@ -72,9 +72,9 @@ IdxArray read_idx(const std::string& path, size_t max_bytes) {
   // One byte more than there should be tells that there is too much.
   const size_t size = start.size() - reader.remaining() + 1;
   const bool fits = header.count && *header.count <= max_bytes - std::min(max_bytes, size);
-  return parse_idx(fits ? decompress_start(file, size + *header.count, path)
-                        : decompress(file, max_bytes, path),
-                   path);
+  return parse_idx(
+      fits ? decompress_start(file, size + *header.count, path) : decompress(file, max_bytes, path),
+      path);
 }
 
 }  // namespace facula::io
