@@ -259,5 +259,23 @@ TEST(Conv2d, WeightGradientsOfLargeImages) {
   EXPECT_LT(std::abs(amax(weights).item() - exact), 1e-4 * exact);
 }
 
+// What the library adds up goes to it in bands of lines; some lie in the padding.
+TEST(Conv2d, WeightGradientsOfLargeImagesInGroups) {
+  const std::int64_t oc = 8;
+  for (const Dims& s :
+       {Dims{1, 700, 600, 1, 2}, Dims{2, 330, 400, 3, 1}, Dims{1, 3, 30000, 9, 1}}) {
+    const Dims stride{s[4], 1}, padding{s[3], 1};
+    const std::int64_t oh = (s[1] + 2 * s[3] - 3) / s[4] + 1;
+    const Tensor image = full({s[0], 4, s[1], s[2]}, 0.3).to(kChannelsLast);
+    const Tensor grad = full({s[0], oc, oh, s[2]}, 0.3).to(kChannelsLast);
+    const Tensor weights = conv2d_backward_weight(grad, image, {3, 3}, stride, padding, Dims{1}, 2);
+    // Of the tap in the middle: every line of the image meets it, or every second.
+    const std::int64_t met = (s[1] + s[4] - 1) / s[4];
+    const double exact = static_cast<double>(s[0] * met * s[2]) * double{0.3f} * double{0.3f};
+    const Tensor middle = weights.select(3, 1).select(2, 1);
+    EXPECT_LT(amax(abs(middle - exact)).item(), 6e-5 * exact) << fmt::format("{}", s);
+  }
+}
+
 }  // namespace
 }  // namespace facula

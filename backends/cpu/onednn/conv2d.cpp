@@ -108,8 +108,8 @@ Kernel create(ConvKind kind, const ConvShape& s, std::int64_t images, bool with_
 Key key_of(ConvKind kind, const ConvShape& s, std::int64_t images, bool with_bias) {
   Key key;
   key << static_cast<int>(OpId::conv2d) << static_cast<int>(kind) << images << with_bias << s.c
-      << s.h << s.w << s.oc << s.kh << s.kw << s.stride_h << s.stride_w << s.pad_h << s.pad_w
-      << s.dilation_h << s.dilation_w << s.groups;
+      << s.h << s.w << s.oc << s.oh << s.kh << s.kw << s.stride_h << s.stride_w << s.pad_h
+      << s.pad_w << s.dilation_h << s.dilation_w << s.groups;
   return key;
 }
 
@@ -139,7 +139,7 @@ void reorder(const ConvShape& s, ConvKind kind, std::int64_t images, IntList str
 
 /// A run of equal slices of the batch and a smaller last one.
 struct Slices {
-  std::int64_t images;  ///< per slice
+  std::int64_t images;  ///< or pieces, per slice
   std::int64_t count;
 
   Slices(std::int64_t n, std::int64_t wanted)
@@ -192,37 +192,107 @@ void run_over_images(const KernelArgs& args, const ConvShape& s, ConvKind kind) 
   if (convert) args.out().copy_(out);
 }
 
-void run_backward_weight(const KernelArgs& args, const ConvShape& s) {
+/// The batch in pieces for gradients of weights: some images, or some lines of results of one. The
+/// library adds up a piece in one go of float32 sums, which lose digits if there are too many.
+class Pieces {
+ public:
+  struct Piece {
+    ConvShape shape;
+    std::int64_t image, first_line, first_row;  ///< in the batch, of results, of the input
+  };
+
+  Pieces(const ConvShape& s, std::int64_t most_images) : s_(s) {
+    const std::int64_t pixels = std::max<std::int64_t>(1, s.oh * s.ow);
+    images_ = std::clamp<std::int64_t>(kMostPixels / pixels, 1, most_images);
+    lines_ = std::clamp<std::int64_t>(kMostPixels / std::max<std::int64_t>(1, s.ow), 1, s.oh);
+    bands_ = (s.oh + lines_ - 1) / lines_;
+  }
+
+  std::int64_t count() const { return (s_.n + images_ - 1) / images_ * bands_; }
+
+  /// Of no rows if all of its windows lie in the padding.
+  Piece operator[](std::int64_t i) const {
+    Piece p{s_, i / bands_ * images_, i % bands_ * lines_, 0};
+    p.shape.n = std::min(images_, s_.n - p.image);
+    if (bands_ == 1) return p;
+    p.shape.oh = std::min(lines_, s_.oh - p.first_line);
+    const std::int64_t begin = p.first_line * s_.stride_h - s_.pad_h;
+    const std::int64_t end =
+        begin + (p.shape.oh - 1) * s_.stride_h + (s_.kh - 1) * s_.dilation_h + 1;
+    p.first_row = std::clamp<std::int64_t>(begin, 0, s_.h);
+    p.shape.h = std::max<std::int64_t>(0, std::min(end, s_.h) - p.first_row);
+    p.shape.pad_h = p.first_row - begin;
+    return p;
+  }
+
+ private:
+  static constexpr std::int64_t kMostPixels = 1 << 12;
+
+  const ConvShape& s_;
+  std::int64_t images_, lines_, bands_;
+};
+
+/// Computes a piece of the gradient of weights, in the layout `inside`.
+void run_piece(const Pieces::Piece& piece, const ConvShape& s, const Tensor& grad, const Tensor& x,
+               IntList strides, const memory::desc& inside, float* part) {
   constexpr ConvKind kKind = ConvKind::backward_weight;
+  const ConvShape& shape = piece.shape;
+  if (shape.h == 0) {
+    std::memset(part, 0, inside.get_size());
+    return;
+  }
+  const void* dy =
+      grad.impl()->typed<float>() + (piece.image * s.oh + piece.first_line) * s.ow * s.oc;
+  const void* input = x.impl()->typed<float>() + (piece.image * s.h + piece.first_row) * s.w * s.c;
+  Kernel& kernel = kernel_for(kKind, shape, shape.n, false);
+  const memory::desc& own = kernel.desc(1);
+  if (own == inside) return kernel({dy, part, input});
+  // A piece of another size may prefer another layout.
+  const Scratch<std::byte> other(static_cast<std::int64_t>(own.get_size()));
+  const Scratch<float> dense(s.oc * (s.c / s.groups) * s.kh * s.kw);
+  kernel({dy, other.data(), input});
+  reorder(shape, kKind, shape.n, strides, own, false, other.data(), dense.data());
+  reorder(s, kKind, s.n, strides, inside, true, dense.data(), part);
+}
+
+/// The layout of weights that most pieces prefer.
+memory::desc layout_of(const Pieces& pieces) {
+  std::int64_t i = 0;
+  while (i < pieces.count() && pieces[i].shape.h == 0) ++i;
+  ConvShape shape = pieces[i < pieces.count() ? i : 0].shape;
+  shape.h = std::max<std::int64_t>(shape.h, 1);
+  return kernel_for(ConvKind::backward_weight, shape, shape.n, false).desc(1);
+}
+
+void run_backward_weight(const KernelArgs& args, const ConvShape& s) {
   const Tensor grad = args.in(0).contiguous(kChannelsLast);
   const Tensor x = args.in(1).contiguous(kChannelsLast);
   const Tensor& out = args.out();
   const std::int64_t by_memory =
       std::max<std::int64_t>(2, kPartialBytes / std::max<std::int64_t>(1, out.nbytes()));
   const std::int64_t by_work = s.n * s.multiplications_per_image() / kSliceWork;
-  const Slices chunks(
-      s.n, std::clamp<std::int64_t>(std::min(by_memory, by_work), 1, std::min(s.n, kMostChunks)));
-  const memory::desc inside = kernel_for(kKind, s, chunks.images, false).desc(1);
+  const std::int64_t wanted =
+      std::clamp<std::int64_t>(std::min(by_memory, by_work), 1, kMostChunks);
+  const Pieces pieces(s, (s.n + wanted - 1) / wanted);
+  const Slices chunks(pieces.count(), wanted);
+  const memory::desc inside = layout_of(pieces);
   const auto bytes = static_cast<std::int64_t>(inside.get_size());
-  const Scratch<std::byte> parts(chunks.count * bytes);
+  const std::int64_t elements = bytes / static_cast<std::int64_t>(sizeof(float));
+  const Scratch<float> parts(chunks.count * elements);
   base::parallel_for(chunks.count, [&](std::int64_t chunk) {
-    const std::int64_t first = chunk * chunks.images;
-    const std::int64_t images = std::min(chunks.images, s.n - first);
-    Kernel& kernel = kernel_for(kKind, s, images, false);
-    const void* dy = grad.impl()->typed<float>() + first * (s.oc * s.oh * s.ow);
-    const void* input = x.impl()->typed<float>() + first * (s.c * s.h * s.w);
-    std::byte* part = parts.data() + chunk * bytes;
-    if (kernel.desc(1) == inside) return kernel({dy, part, input});
-    const memory::desc& own = kernel.desc(1);
-    const Scratch<std::byte> other(static_cast<std::int64_t>(own.get_size()));
-    const Scratch<float> dense(out.numel());
-    kernel({dy, other.data(), input});
-    reorder(s, kKind, images, out.strides(), own, false, other.data(), dense.data());
-    reorder(s, kKind, chunks.images, out.strides(), inside, true, dense.data(), part);
+    const std::int64_t begin = chunk * chunks.images;
+    const std::int64_t end = std::min(begin + chunks.images, pieces.count());
+    float* part = parts.data() + chunk * elements;
+    const Scratch<float> next(end - begin > 1 ? elements : 0);
+    for (std::int64_t i = begin; i < end; ++i) {
+      float* to = i == begin ? part : next.data();
+      run_piece(pieces[i], s, grad, x, out.strides(), inside, to);
+      for (std::int64_t k = 0; i > begin && k < elements; ++k) part[k] += to[k];
+    }
   });
-  sum_parts(reinterpret_cast<float*>(parts.data()), chunks.count,
-            bytes / static_cast<std::int64_t>(sizeof(float)));
-  reorder(s, kKind, chunks.images, out.strides(), inside, false, parts.data(), out.impl()->data);
+  sum_parts(parts.data(), chunks.count, elements);
+  reorder(s, ConvKind::backward_weight, s.n, out.strides(), inside, false, parts.data(),
+          out.impl()->data);
 }
 
 /// The library goes through padding step by step, and finds places with 32 bits.
