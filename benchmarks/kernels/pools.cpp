@@ -76,8 +76,10 @@ Operands maxima_backward(const Problem& p) {
   const Tensor indices = std::get<1>(
       max_pool2d_with_indices(values.contiguous(input(p).suggest_memory_format()), w.kernel,
                               w.stride, w.padding, {p["dh"], p["dw"]}, p["ceil"] != 0));
-  return {{images(p, indices.sizes()), {indices, nullptr}},
-          attributes(ops::max_pool2d_backward_attrs{{p["h"], p["w"]}})};
+  return {
+      {images(p, indices.sizes()), {indices, nullptr}},
+      attributes(ops::max_pool2d_backward_attrs{
+          {p["h"], p["w"]}, w.kernel, w.stride, w.padding, {p["dh"], p["dw"]}, p["ceil"] != 0})};
 }
 
 Operands averages_backward(const Problem& p) {

@@ -33,7 +33,9 @@ const Problem kProblems[] = {
 Results max_pool(const Problem& p, const Tensor& x) {
   const auto [y, index] =
       max_pool2d_with_indices(x, p.kernel, p.stride, p.padding, p.dilation, p.ceil_mode);
-  return {y, index, max_pool2d_backward(y, index, {x.size(2), x.size(3)})};
+  return {y, index,
+          max_pool2d_backward(y, index, {x.size(2), x.size(3)}, p.kernel, p.stride, p.padding,
+                              p.dilation, p.ceil_mode)};
 }
 
 Results average_pool(const Problem& p, const Tensor& x) {

@@ -47,10 +47,10 @@ inline void add_pooling_calls(Samples& s, const std::string& op) {
   for (MemoryFormat format : {kContiguous, kChannelsLast}) {
     const Tensor x = s.normal({24, 20, 13, 12}).contiguous(format);
     const Tensor grad = s.normal({24, 20, 7, 6}).contiguous(format);
-    const Tensor indices = s.integers({24, 20, 7, 6}, 0, 13 * 12).to(kInt32).contiguous(format);
+    const Tensor indices = std::get<1>(max_pool2d_with_indices(x, kernel, stride, padding));
     if (op == "max_pool2d" || op == "avg_pool2d") s.add({x, kernel, stride, padding});
     if (op == "max_pool2d_with_indices") s.add({x, kernel, stride, padding});
-    if (op == "max_pool2d_backward") s.add({grad, indices, size});
+    if (op == "max_pool2d_backward") s.add({grad, indices, size, kernel, stride, padding});
     if (op == "avg_pool2d_backward") {
       s.add({grad, size, kernel, stride, padding, false,
              format == kChannelsLast ? "channels_last" : "contiguous"});

@@ -116,7 +116,7 @@ def max_pool2d_with_indices(x, *arguments):
     return values, indices.int()
 
 
-def max_pool2d_backward(grad, indices, size):
+def max_pool2d_backward(grad, indices, size, *_windows):
     flat = torch.zeros(*grad.shape[:2], size[0] * size[1], dtype=grad.dtype)
     flat = flat.scatter_add(2, indices.long().flatten(2), grad.flatten(2))
     return flat.reshape(*grad.shape[:2], *size)

@@ -77,6 +77,11 @@ struct Lanes {
     }
     (std::make_integer_sequence<Position, kLanes>());
   }
+  [[gnu::always_inline]] static std::int64_t sum(const Positions& counts) {
+    std::int64_t total = 0;
+    for (int i = 0; i < kLanes; ++i) total += counts[i];
+    return total;
+  }
   [[gnu::always_inline]] void store(T* out, std::int32_t* index, std::size_t count) const {
     const Indices indices = __builtin_convertvector(at, Indices);
     __builtin_memcpy(out, &best, count * sizeof(T));
@@ -238,6 +243,112 @@ void max_line(const T* image, std::int64_t width, std::int64_t channels, const P
         : max_line_of_many<T, 0>(image, width, channels, line, out, index);
 }
 
+/// Calls body(first channel, lanes that the vector before has already) for vectors of channels, of
+/// which there are kLanes or more.
+template <int kLanes, class Body>
+[[gnu::always_inline]] inline void for_channels(std::int64_t channels, Body body) {
+  std::int64_t c = 0;
+  for (; c + kLanes <= channels; c += kLanes) body(c, 0);
+  if (c < channels) body(channels - kLanes, static_cast<int>(c + kLanes - channels));
+}
+
+/// Gradients of kLanes channels of a window and where their maxima lie.
+template <class T, int kLanes = kMostLanes<T>>
+struct WindowGradients {
+  using L = Lanes<T, kLanes>;
+  typename L::Values grad;
+  typename L::Positions at;
+
+  [[gnu::always_inline]] WindowGradients(const T* g, const std::int32_t* index) {
+    typename L::Indices indices;
+    __builtin_memcpy(&grad, g, sizeof grad);
+    __builtin_memcpy(&indices, index, sizeof indices);
+    at = __builtin_convertvector(indices, typename L::Positions);
+  }
+  /// What a position of the image gets. Adds to `hits` for every lane but the first `known`.
+  [[gnu::always_inline]] typename L::Values of(std::int64_t position, int known,
+                                               typename L::Positions& hits) const {
+    using Position = typename L::Position;
+    const typename L::Positions here = at == static_cast<Position>(position);
+    [&]<Position... I>(std::integer_sequence<Position, I...>) FACULA_INLINED {
+      hits -= here & (typename L::Positions{I...} >= static_cast<Position>(known));
+    }
+    (std::make_integer_sequence<Position, kLanes>());
+    return here ? grad : typename L::Values{};
+  }
+};
+
+template <class T, class Values>
+[[gnu::always_inline]] inline void store_gradient(T* out, Values sum, bool stream) {
+  typename Vec<T>::Raw raw;
+  static_assert(sizeof raw == sizeof sum);
+  __builtin_memcpy(&raw, &sum, sizeof raw);
+  stream ? Vec<T>::stream(out, raw) : Vec<T>::store(out, raw);
+}
+
+/// A line of gradients under windows that do not overlap: each of these is read once per line.
+template <class T>
+std::int64_t max_line_backward_of_one(const T* grad, const std::int32_t* index,
+                                      std::int64_t channels, const PoolLineWindows& windows,
+                                      std::int64_t first, T* out) {
+  using L = Lanes<T, kMostLanes<T>>;
+  typename L::Positions hits{};
+  const auto clear = [&](std::int64_t begin, std::int64_t end) {
+    for (std::int64_t k = begin * channels; k < end * channels; ++k) out[k] = 0;
+  };
+  std::int64_t done = 0;
+  for (std::int64_t i = 0; i < windows.out_width; ++i, grad += channels, index += channels) {
+    const std::int64_t start = i * windows.stride - windows.padding;
+    const std::int64_t reach = start + windows.kernel;
+    const std::int64_t begin = start < 0 ? 0 : start;
+    const std::int64_t end = reach < windows.width ? reach : windows.width;
+    clear(done, begin);
+    for_channels<kMostLanes<T>>(channels, [&](std::int64_t c, int known) FACULA_INLINED {
+      const WindowGradients<T> window(grad + c, index + c);
+      for (std::int64_t w = begin; w < end; ++w) {
+        store_gradient(out + w * channels + c,
+                       typename L::Values{} + window.of(first + w, known, hits), windows.stream);
+      }
+    });
+    done = end;
+  }
+  clear(done, windows.width);
+  return L::sum(hits);
+}
+
+template <class T>
+std::int64_t max_line_backward_of_many(const T* grad, const std::int32_t* index,
+                                       std::int64_t channels, const PoolLineWindows& windows,
+                                       std::int64_t first, T* out) {
+  using L = Lanes<T, kMostLanes<T>>;
+  typename L::Positions hits{};
+  PoolWindow over{0, static_cast<std::int32_t>(windows.rows), 1, 0, 0, 1};
+  std::int64_t begin = 0, end = 0;  // of the windows over a position
+  for (std::int64_t w = 0; w < windows.width; ++w, out += channels) {
+    while (begin * windows.stride - windows.padding + windows.kernel <= w) ++begin;
+    while (end < windows.out_width && end * windows.stride - windows.padding <= w) ++end;
+    over.first_column = static_cast<std::int32_t>(begin);
+    over.columns = static_cast<std::int32_t>(end - begin);
+    for_channels<kMostLanes<T>>(channels, [&](std::int64_t c, int known) FACULA_INLINED {
+      typename L::Values sum{};
+      for_positions(over, windows.out_width, [&](std::int64_t window) FACULA_INLINED {
+        const std::int64_t place = window * channels + c;
+        sum += WindowGradients<T>(grad + place, index + place).of(first + w, known, hits);
+      });
+      store_gradient(out + c, sum, windows.stream);
+    });
+  }
+  return L::sum(hits);
+}
+
+template <class T>
+std::int64_t max_line_backward(const T* grad, const std::int32_t* index, std::int64_t channels,
+                               const PoolLineWindows& windows, std::int64_t first, T* out) {
+  const bool one = windows.rows == 1 && windows.stride >= windows.kernel;
+  return (one ? max_line_backward_of_one<T> : max_line_backward_of_many<T>)(grad, index, channels,
+                                                                            windows, first, out);
+}
+
 /// Sums kept side by side where a window has many positions.
 constexpr std::int64_t kSums = 64;
 
@@ -336,7 +447,7 @@ void average_line_backward(const T* grad, std::int64_t width, std::int64_t chann
 
 template <class T>
 constexpr PoolLoops<T> loops() {
-  return {max_line<T>, average_line<T>, average_line_backward<T>};
+  return {max_line<T>, max_line_backward<T>, average_line<T>, average_line_backward<T>};
 }
 
 }  // namespace

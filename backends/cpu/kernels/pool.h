@@ -21,11 +21,24 @@ struct PoolLine {
   std::int32_t rows_below;  ///< lines of the image that the next results read first
 };
 
+/// The windows over a line of an image, from some lines of results.
+struct PoolLineWindows {
+  std::int64_t width, out_width;
+  std::int64_t rows;                     ///< lines of results
+  std::int64_t kernel, stride, padding;  ///< along the line
+  bool stream;  ///< past the caches; pixels begin with a line of the cache then
+};
+
 template <class T>
 struct PoolLoops {
   /// Maxima and their positions h * width + w of a line of windows, for `channels` channels.
   void (*max_line)(const T* image, std::int64_t width, std::int64_t channels, const PoolLine& line,
                    T* out, std::int32_t* index);
+  /// The gradient of that with respect to a line of an image of at least 16 channels, whose first
+  /// position is `first`: grad and index are those of the lines of windows over it. Returns how
+  /// many of their maxima lie in the line.
+  std::int64_t (*max_line_backward)(const T* grad, const std::int32_t* index, std::int64_t channels,
+                                    const PoolLineWindows& windows, std::int64_t first, T* out);
   /// Sums of a line of windows, whose steps are 1, times scale.
   void (*average_line)(const T* image, std::int64_t width, std::int64_t channels,
                        const PoolLine& line, T scale, T* out);

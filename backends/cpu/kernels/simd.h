@@ -59,6 +59,7 @@ struct Vec<double> {
   FACULA_SIMD void store(double* p, Raw v, int n) {
     _mm512_mask_storeu_pd(p, static_cast<__mmask8>((1u << n) - 1), v);
   }
+  FACULA_SIMD void stream(double* p, Raw v) { _mm512_stream_pd(p, v); }
   FACULA_SIMD Raw fma(Raw a, Raw b, Raw c) { return _mm512_fmadd_pd(a, b, c); }
   FACULA_SIMD Raw add(Raw a, Raw b) { return _mm512_add_pd(a, b); }
   FACULA_SIMD Raw max(Raw a, Raw b) { return _mm512_maskz_max_pd(static_cast<__mmask8>(-1), a, b); }
@@ -102,6 +103,7 @@ struct Vec<double> {
   FACULA_SIMD Raw all(double x) { return _mm256_set1_pd(x); }
   FACULA_SIMD Raw load(const double* p) { return _mm256_loadu_pd(p); }
   FACULA_SIMD void store(double* p, Raw v) { _mm256_storeu_pd(p, v); }
+  FACULA_SIMD void stream(double* p, Raw v) { _mm256_stream_pd(p, v); }
   FACULA_SIMD Raw fma(Raw a, Raw b, Raw c) { return _mm256_fmadd_pd(a, b, c); }
   FACULA_SIMD Raw add(Raw a, Raw b) { return _mm256_add_pd(a, b); }
   FACULA_SIMD Raw max(Raw a, Raw b) { return _mm256_max_pd(a, b); }

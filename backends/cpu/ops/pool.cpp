@@ -5,6 +5,7 @@
 
 #include "backends/cpu/loops_of.h"
 #include "backends/cpu/registration.h"
+#include "backends/cpu/streaming.h"
 #include "base/check.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
@@ -151,22 +152,115 @@ const std::int32_t* scatter_image(const T* grad, const std::int32_t* index, cons
   return nullptr;
 }
 
+/// The operands of the gradient of maxima, in the layout of the result.
+template <class T>
+struct MaxGradient {
+  explicit MaxGradient(const KernelArgs& args)
+      : format(channel_format(args.out())),
+        grad(dense(args.in(0), format)),
+        index(dense(args.in(1), format)),
+        in(args.out(), format),
+        out(grad, format) {}
+
+  const T* grads(std::int64_t image) const {
+    return grad.impl()->template typed<T>() + image * out.positions();
+  }
+  const std::int32_t* indices(std::int64_t image) const {
+    return index.impl()->template typed<std::int32_t>() + image * out.positions();
+  }
+
+  MemoryFormat format;
+  Tensor grad, index;
+  Images in, out;
+};
+
 /// Images are independent, and each is added to in order: the result does not depend on threads.
 template <class T>
-void max_backward(const KernelArgs& args) {
-  const Tensor& result = args.out();
-  const MemoryFormat format = channel_format(result);
-  const Tensor grad = dense(args.in(0), format), index = dense(args.in(1), format);
-  const Images in(result, format), out(grad, format);
-  const T* g = grad.impl()->typed<T>();
-  const auto* at = index.impl()->typed<std::int32_t>();
-  T* dx = result.impl()->typed<T>();
-  for_images(in, [&](std::int64_t image) {
-    const std::int64_t first = image * out.positions();
+void max_backward_scatter(const KernelArgs& args) {
+  const MaxGradient<T> m(args);
+  T* dx = args.out().impl()->typed<T>();
+  for_images(m.in, [&](std::int64_t image) {
     const std::int32_t* outside =
-        scatter_image(g + first, at + first, in, out, dx + image * in.positions());
+        scatter_image(m.grads(image), m.indices(image), m.in, m.out, dx + image * m.in.positions());
     check<IndexError>(!outside, "max_pool2d_backward: index {} is outside an image of {} positions",
-                      outside ? *outside : 0, in.height * in.width);
+                      outside ? *outside : 0, m.in.height * m.in.width);
+  });
+}
+
+/// As many as the widest vectors have lanes.
+constexpr std::int64_t kFewestChannels = 16;
+
+Refusal refuse_gather(const KernelArgs& args) {
+  const auto& a = args.attrs<ops::max_pool2d_backward_attrs>();
+  if (a.kernel_size.empty()) return "the windows are not given";
+  for (std::int64_t step : a.dilation) {
+    if (step != 1) return "dilated windows";
+  }
+  if (channel_format(args.out()) != kChannelsLast) return "planes";
+  if (args.out().size(1) < kFewestChannels) return "few channels";
+  return nullptr;
+}
+
+/// The windows over a position of a dimension, if they are not dilated: the first, and the end of
+/// all of them if there were windows without end.
+std::int64_t first_over(const PoolAxis& axis, std::int64_t position) {
+  const std::int64_t beyond = position + axis.padding - axis.kernel;
+  return beyond < 0 ? 0 : beyond / axis.stride + 1;
+}
+std::int64_t end_over(const PoolAxis& axis, std::int64_t position) {
+  return (position + axis.padding) / axis.stride + 1;
+}
+
+/// Names an index that does not lie in its window.
+[[noreturn, gnu::cold]] void fail_outside(const std::int32_t* index, const Images& in,
+                                          const Images& out, const PoolAxis& rows,
+                                          const PoolAxis& columns) {
+  const auto covers = [](const PoolAxis& axis, std::int64_t window, std::int64_t position) {
+    return first_over(axis, position) <= window && window < end_over(axis, position);
+  };
+  std::int64_t window = 0;
+  for (std::int64_t i = 0; i < out.positions(); ++i) {
+    window = i / out.channels;
+    const bool inside = index[i] >= 0 && index[i] < in.height * in.width &&
+                        covers(rows, window / out.width, index[i] / in.width) &&
+                        covers(columns, window % out.width, index[i] % in.width);
+    if (!inside) {
+      fail<IndexError>(
+          "max_pool2d_backward: index {} of window ({}, {}) lies outside that window or the image "
+          "of {} x {}; pass the indices and options of the forward pass",
+          index[i], window / out.width, window % out.width, in.height, in.width);
+    }
+  }
+  fail<IndexError>("max_pool2d_backward: the indices changed while they were read");
+}
+
+/// Every position adds up what the windows over it have for it, in their order, as scatter does: it
+/// is written once, and nothing is cleared before.
+template <class T>
+void max_backward_gather(const KernelArgs& args) {
+  const auto& a = args.attrs<ops::max_pool2d_backward_attrs>();
+  const MaxGradient<T> m(args);
+  const PoolAxis rows = pool_axis(a.kernel_size, a.stride, a.padding, {1}, 0);
+  const PoolAxis columns = pool_axis(a.kernel_size, a.stride, a.padding, {1}, 1);
+  const Images &in = m.in, &out = m.out;
+  T* dx = args.out().impl()->typed<T>();
+  const bool stream = worth_streaming(args.out().nbytes()) &&
+                      in.channels * static_cast<std::int64_t>(sizeof(T)) % 64 == 0;
+  for_images(in, [&](std::int64_t image) {
+    std::int64_t hits = 0;
+    for (std::int64_t h = 0; h < in.height; ++h) {
+      const std::int64_t end = std::min(end_over(rows, h), out.height);
+      const std::int64_t begin = std::min(first_over(rows, h), end);
+      const std::int64_t at = h * in.width;
+      const std::int64_t skipped = begin * out.width * out.channels;
+      hits += loops<T>().max_line_backward(
+          m.grads(image) + skipped, m.indices(image) + skipped, in.channels,
+          {in.width, out.width, end - begin, columns.kernel, columns.stride, columns.padding,
+           stream},
+          at, dx + (image * in.height * in.width + at) * in.channels);
+    }
+    if (stream) finish_streaming();
+    if (hits != out.positions()) fail_outside(m.indices(image), in, out, rows, columns);
   });
 }
 
@@ -227,10 +321,21 @@ void register_pool() {
                                         args.in(0).dtype() == kFloat32 ? max_forward<float>(args)
                                                                        : max_forward<double>(args);
                                       }});
-  add(OpId::max_pool2d_backward, {"scatter", nullptr, [](const KernelArgs& args) {
-                                    args.in(0).dtype() == kFloat32 ? max_backward<float>(args)
-                                                                   : max_backward<double>(args);
-                                  }});
+  constexpr int kSameBits = 1;
+  add(OpId::max_pool2d_backward, {"gather", refuse_gather,
+                                  [](const KernelArgs& args) {
+                                    args.in(0).dtype() == kFloat32
+                                        ? max_backward_gather<float>(args)
+                                        : max_backward_gather<double>(args);
+                                  },
+                                  kSameBits});
+  add(OpId::max_pool2d_backward, {"scatter", nullptr,
+                                  [](const KernelArgs& args) {
+                                    args.in(0).dtype() == kFloat32
+                                        ? max_backward_scatter<float>(args)
+                                        : max_backward_scatter<double>(args);
+                                  },
+                                  kSameBits});
   add(OpId::avg_pool2d, {"windows", nullptr, [](const KernelArgs& args) {
                            args.in(0).dtype() == kFloat32 ? average_forward<float>(args)
                                                           : average_forward<double>(args);

@@ -4,15 +4,36 @@
 
 #include "ops/schema/channels.h"
 #include "ops/schema/op_def.h"
+#include "ops/schema/pool.h"
 
 namespace facula::ops {
+namespace {
+
+/// Windows, if they are given, must be as many as the gradients.
+void check_windows(const Infer& c) {
+  const auto& a = c.attrs<max_pool2d_backward_attrs>();
+  if (a.kernel_size.empty()) return;
+  const IntList windows = c.in(0).sizes();
+  const PoolShape shape =
+      pool_shape(Dims{windows[0], windows[1], a.size[0], a.size[1]}, a.kernel_size, a.stride,
+                 a.padding, a.dilation, a.ceil_mode, "max_pool2d_backward");
+  check<ShapeError>(windows[2] == shape.out_height && windows[3] == shape.out_width,
+                    "max_pool2d_backward: grad of size {}, but there are {} x {} windows over an "
+                    "image of size {}; pass the options of the forward pass",
+                    windows, shape.out_height, shape.out_width, a.size);
+}
+
+}  // namespace
 
 OpDef define_max_pool2d_backward() {
   return {
-      .signature = "max_pool2d_backward(Tensor grad, Tensor indices, int[2] size) -> Tensor",
+      .signature =
+          "max_pool2d_backward(Tensor grad, Tensor indices, int[2] size, int[] kernel_size=[], "
+          "int[] stride=[], int[] padding=[0], int[] dilation=[1], bool ceil_mode=False) -> Tensor",
       .doc =
           "Adds each grad [N, C, h, w] to the input position its index names; the input's "
-          "height and width are `size`.",
+          "height and width are `size`. If kernel_size is given, every index must lie in its "
+          "window, which is faster.",
       .infer =
           [](Infer& c) {
             const Dims& size = c.attrs<max_pool2d_backward_attrs>().size;
@@ -24,6 +45,7 @@ OpDef define_max_pool2d_backward() {
             check<ShapeError>(grad.dim() == 4 && grad.sizes() == c.in(1).sizes(),
                               "max_pool2d_backward: grad of size {} for indices of size {}",
                               grad.sizes(), c.in(1).sizes());
+            check_windows(c);
             check<DTypeError>(c.in(1).dtype() == kInt32,
                               "max_pool2d_backward: indices of dtype {}, expected int32",
                               name_of(c.in(1).dtype()));
@@ -46,10 +68,20 @@ OpDef define_max_pool2d_backward() {
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 3, 2, 2}), s.integers({2, 3, 2, 2}, 0, 16).to(kInt32), Dims{4, 4}});
+            for (MemoryFormat format : {kContiguous, kChannelsLast}) {
+              const Tensor x = s.normal({2, 19, 7, 5}).contiguous(format);
+              const Tensor indices = std::get<1>(max_pool2d_with_indices(x, 3, 2, 1));
+              s.add({s.normal(Dims(indices.sizes())), indices, Dims{7, 5}, Dims{3}, Dims{2},
+                     Dims{1}});
+            }
           },
       .errors =
           [](ErrorSamples& e) {
             e.fails({e.normal({2, 3, 2, 2}), e.normal({2, 3, 2, 2}), Dims{4, 4}}, "int32");
+            const Tensor grad = e.normal({2, 16, 2, 2});
+            const Tensor indices = full(grad.sizes(), 5).to(kInt32).contiguous(kChannelsLast);
+            e.fails({grad, indices, Dims{4, 4}, Dims{3}, Dims{1}, Dims{1}}, "4 x 4 windows");
+            e.fails({grad, indices, Dims{4, 4}, Dims{2}}, "outside that window");
           },
   };
 }

@@ -38,7 +38,10 @@ OpDef define_max_pool2d_with_indices() {
       .gradient =
           [](GradientContext& g) {
             const IntList sizes = g.input(0).sizes();
-            g.set(0, max_pool2d_backward(g.grad(0), g.output(1), {sizes[2], sizes[3]}));
+            const auto& a = g.attrs<Attrs>();
+            g.set(0,
+                  max_pool2d_backward(g.grad(0), g.output(1), {sizes[2], sizes[3]}, a.kernel_size,
+                                      a.stride, a.padding, a.dilation, a.ceil_mode));
           },
       .saves = {shape_of(0), output(1)},
       .autocast = Autocast::promote,
