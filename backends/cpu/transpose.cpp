@@ -1,7 +1,10 @@
 #include "backends/cpu/transpose.h"
 
 #include <algorithm>
+#include <type_traits>
 
+#include "backends/cpu/kernels/gemm.h"
+#include "backends/cpu/streaming.h"
 #include "base/small_vector.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
@@ -10,7 +13,7 @@
 namespace facula::cpu {
 namespace {
 
-/// Elements of a tile; two of them fit the nearest cache.
+/// Elements of a tile.
 constexpr std::int64_t kTileElements = 1024;
 constexpr std::int64_t kSliceElements = 16384;
 /// Below this, planning costs more than it saves.
@@ -51,22 +54,44 @@ struct Plan {
   Axis inner, other;  // inner.to == 1, other.from == 1
   Axes outer;
   std::int64_t tile_inner, tile_other;
+  /// Elements of four bytes and more are transposed in registers, square by square, so that lines
+  /// of the cache are read and written as wholes. Others go through a buffer, so that memory is
+  /// read and written in runs even where the strides are powers of two, which compete for the same
+  /// places of a cache.
+  bool buffered;
+  bool stream;  ///< past the caches
 
   std::int64_t tiles_inner() const { return (inner.size + tile_inner - 1) / tile_inner; }
   std::int64_t tiles_other() const { return (other.size + tile_other - 1) / tile_other; }
 };
 
-/// Through a buffer, so that memory is read and written in runs even where the strides are powers
-/// of two, which compete for the same places of a cache.
+/// `n` rows of `k` elements, `stride` apart, as `k` rows of `n`.
+template <class E>
+void transpose(const E* rows, std::int64_t stride, std::int64_t n, std::int64_t k, E* to,
+               std::int64_t to_stride) {
+  if constexpr (std::is_floating_point_v<E>) {
+    gemm_loops<E>().transpose(rows, stride, n, k, to, to_stride);
+  } else {
+    for (std::int64_t i = 0; i < n; ++i) {
+      for (std::int64_t j = 0; j < k; ++j) to[j * to_stride + i] = rows[i * stride + j];
+    }
+  }
+}
+
 template <class E>
 void copy_tile(const E* from, E* to, const Plan& plan, std::int64_t n_inner, std::int64_t n_other) {
-  E buffer[kTileElements];
-  for (std::int64_t i = 0; i < n_inner; ++i) {
-    const E* run = from + i * plan.inner.from;
-    for (std::int64_t k = 0; k < n_other; ++k) buffer[k * n_inner + i] = run[k];
+  if (!plan.buffered) {
+    return transpose(from, plan.inner.from, n_inner, n_other, to, plan.other.to);
   }
-  for (std::int64_t k = 0; k < n_other; ++k) {
-    std::copy_n(buffer + k * n_inner, n_inner, to + k * plan.other.to);
+  alignas(64) E buffer[kTileElements];
+  transpose(from, plan.inner.from, n_inner, n_other, buffer, n_inner);
+  for (std::int64_t k = 0; k < n_other; ++k, to += plan.other.to) {
+    const E* run = buffer + k * n_inner;
+    if (plan.stream) {
+      stream(to, run, n_inner * static_cast<std::int64_t>(sizeof(E)));
+    } else {
+      std::copy_n(run, n_inner, to);
+    }
   }
 }
 
@@ -93,6 +118,7 @@ void run(const Plan& plan, const TensorImpl& source, const TensorImpl& destinati
       copy_tile(from, to, plan, std::min(plan.tile_inner, plan.inner.size - i),
                 std::min(plan.tile_other, plan.other.size - k));
     }
+    if (plan.stream) finish_streaming();
   });
 }
 
@@ -114,15 +140,18 @@ bool copy_transposed(const Tensor& source, const Tensor& destination) {
       plan.outer.push_back(axes[i]);
     }
   }
-  if (plan.other.size < 4) return false;
-  plan.tile_inner = std::min<std::int64_t>(plan.inner.size, 32);
+  if (plan.other.size < 3) return false;
+  plan.stream = worth_streaming(destination.nbytes());
+  const std::int64_t bytes = size_of(to.dtype);
+  plan.buffered = plan.stream || bytes < 4;
+  plan.tile_inner = std::min(plan.inner.size, (plan.stream ? 256 : 64) / bytes);
   plan.tile_other = std::min(plan.other.size, kTileElements / plan.tile_inner);
   plan.tile_inner = std::min(plan.inner.size, kTileElements / plan.tile_other);
-  switch (size_of(to.dtype)) {
+  switch (bytes) {
     case 1: run<std::uint8_t>(plan, *source.impl(), to); break;
     case 2: run<std::uint16_t>(plan, *source.impl(), to); break;
-    case 4: run<std::uint32_t>(plan, *source.impl(), to); break;
-    default: run<std::uint64_t>(plan, *source.impl(), to); break;
+    case 4: run<float>(plan, *source.impl(), to); break;
+    default: run<double>(plan, *source.impl(), to); break;
   }
   return true;
 }

@@ -17,13 +17,13 @@ Taps<const float> gather_outputs(const Taps<const float>& taps, std::int64_t cou
         __builtin_prefetch(next + i);
       }
       transpose(taps.data + c * taps.channel_stride, taps.output_stride, outputs, together * count,
-                buffer + c * count * outputs);
+                buffer + c * count * outputs, outputs);
     }
     return {buffer, count * outputs, 1, outputs};
   }
   for (std::int64_t tap = 0; tap < count; ++tap) {
     transpose(taps.data + tap * taps.tap_stride, taps.output_stride, outputs, channels,
-              buffer + tap * channels * outputs);
+              buffer + tap * channels * outputs, outputs);
   }
   return {buffer, outputs, 1, channels * outputs};
 }

@@ -60,7 +60,7 @@ template <class T>
                                                    T* to, std::int64_t to_stride) {
   using X = Vec<T>;
   constexpr int kWidth = X::kWidth;
-  if (4 * k <= kWidth) {
+  if (4 * k <= kWidth || 4 * n <= kWidth) {
     for (int j = 0; j < k; ++j) {
       for (int i = 0; i < n; ++i) to[j * to_stride + i] = from[i * stride + j];
     }
@@ -79,13 +79,15 @@ template <class T>
 }
 
 template <class T>
-void transpose(const T* rows, std::int64_t stride, std::int64_t n, std::int64_t k, T* transposed) {
+void transpose(const T* rows, std::int64_t stride, std::int64_t n, std::int64_t k, T* transposed,
+               std::int64_t to_stride) {
   constexpr int kWidth = Vec<T>::kWidth;
   for (std::int64_t i = 0; i < n; i += kWidth) {
     const int height = n - i < kWidth ? static_cast<int>(n - i) : kWidth;
     for (std::int64_t j = 0; j < k; j += kWidth) {
       const int width = k - j < kWidth ? static_cast<int>(k - j) : kWidth;
-      transpose_block(rows + i * stride + j, stride, height, width, transposed + j * n + i, n);
+      transpose_block(rows + i * stride + j, stride, height, width, transposed + j * to_stride + i,
+                      to_stride);
     }
   }
 }

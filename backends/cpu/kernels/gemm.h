@@ -59,9 +59,9 @@ struct GemmLoops {
   }
   void (*pack)(const T* a, std::int64_t row_stride, std::int64_t column_stride, std::int64_t m,
                std::int64_t k, T* packed);
-  /// The n rows of k elements, `stride` apart, as k rows of n.
+  /// The n rows of k elements, `stride` apart, as k rows of n, `to_stride` apart.
   void (*transpose)(const T* rows, std::int64_t stride, std::int64_t n, std::int64_t k,
-                    T* transposed);
+                    T* transposed, std::int64_t to_stride);
   /// Copies `rows` rows of n elements.
   void (*copy)(const T* from, std::int64_t from_stride, std::int64_t rows, std::int64_t n, T* to,
                std::int64_t to_stride);

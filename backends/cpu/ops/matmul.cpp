@@ -136,7 +136,7 @@ class Tiles {
                   packed.data());
       const T* block = right(b, k, j);
       if (transposed) {
-        loops_.transpose(block, p_.right.column_stride, n, depth, rows.data());
+        loops_.transpose(block, p_.right.column_stride, n, depth, rows.data(), n);
         block = rows.data();
       }
       loops_.product({.m = m,

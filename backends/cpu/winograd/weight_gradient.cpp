@@ -100,7 +100,7 @@ void finish(const PartOfCorrelation& part, const Transformed& sums, std::int64_t
   for (std::int64_t k = 0; k < outputs; ++k) {
     float* taps = to.data + k * to.output_stride + first * to.tap_stride;
     if (taps_h * taps_w == kAllTaps) {
-      gemm_loops<float>().transpose(from, channels, kAllTaps, channels, taps);
+      gemm_loops<float>().transpose(from, channels, kAllTaps, channels, taps, kAllTaps);
       from += kAllTaps * channels;
       continue;
     }
