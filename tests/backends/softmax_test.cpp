@@ -87,6 +87,13 @@ TEST(Softmax, OfColumnsHasTheBitsOfRows) {
   }
 }
 
+TEST(Softmax, OfLongColumnsHasTheBitsOfRows) {
+  for (const std::int64_t after : {3, 20}) {
+    const Tensor x = randn({2, 40000, after}) * 5;
+    expect_bits_of_rows(x, flip(x, {0}) * 0.1);
+  }
+}
+
 TEST(Softmax, OfManyColumnsHasTheBitsOfRows) {
   for (const std::int64_t after : {64 * 64, 61 * 67}) {
     const Tensor x = randn({cpu::most_cached_bytes() / (4 * 21 * after) + 1, 21, after}) * 5;

@@ -165,6 +165,24 @@ void run_narrow_columns(const SoftmaxPass<T>& pass, const Operands<T>& all, cons
   });
 }
 
+/// Through copies in which columns are rows.
+template <class T>
+void run_long_columns(const SoftmaxPass<T>& pass, const Tensor& in, const Tensor& output,
+                      const Tensor& out, const Columns& of) {
+  const auto as_rows = [&](const Tensor& tensor) {
+    return alias(*tensor.impl(), {of.blocks, of.after, of.n}, {of.n * of.after, 1, of.after}, 0);
+  };
+  const auto data_of = [](const Tensor& tensor) { return tensor.impl()->typed<T>(); };
+  const Tensor in_rows = as_rows(in).contiguous();
+  const Tensor output_rows = output.defined() ? as_rows(output).contiguous() : Tensor();
+  const Tensor result = new_tensor(in_rows.sizes(), in_rows.dtype(), kCPU);
+  const std::int64_t rows = of.blocks * of.after;
+  run_rows<T>(
+      pass, {data_of(in_rows), output.defined() ? data_of(output_rows) : nullptr, data_of(result)},
+      rows, of.n, streams<T>(rows, of.n));
+  as_rows(out).copy_(result);
+}
+
 template <class T>
 void run_pass(const SoftmaxPass<T>& pass, const KernelArgs& args, int dim) {
   const Tensor& out = args.out();
@@ -178,6 +196,9 @@ void run_pass(const SoftmaxPass<T>& pass, const KernelArgs& args, int dim) {
   // Neighbours in this dimension are so many elements apart.
   const std::int64_t after = n == 1 ? 1 : out.strides()[dim];
   const Columns columns = {out.numel() / n / after, n, after};
+  // Packed, a strip of longer ones would take more room than a few megabytes.
+  constexpr std::int64_t kLongestColumn = 1 << 15;
+  if (after > 1 && n > kLongestColumn) return run_long_columns(pass, in, output, out, columns);
   if (after >= kSoftmaxColumns<T>) return run_columns(pass, all, columns);
   if (after > 1 || n < kSoftmaxColumns<T>) return run_narrow_columns(pass, all, columns);
   run_rows(pass, all, columns.blocks, n, streams<T>(columns.blocks, n));
