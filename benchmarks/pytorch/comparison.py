@@ -18,7 +18,6 @@ def quiet(*sides):
     return [list(side) for side in zip(*(clean or rounds))] or [[] for _ in sides]
 
 
-
 @dataclass
 class Peer:
     """A PyTorch installation in one way of use; the fastest of its variants counts."""
