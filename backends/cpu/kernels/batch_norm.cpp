@@ -103,58 +103,102 @@ void clear(T* sums, std::int64_t n) {
   for (std::int64_t k = 0; k < n; ++k) sums[k] = T(0);
 }
 
-/// The first pass's mean is as good as a long sum of T. What the elements differ from it by, added
-/// up beside the squares, corrects both.
+/// The mean of n elements and their squared deviations from it, where `sum` and `squares` are those
+/// of what they differ from `center` by.
 template <class T>
-void stats_rows(const T* __restrict x, std::int64_t rows, std::int64_t n, T* __restrict mean,
-                T* __restrict deviation) {
-  constexpr std::int64_t kTogether = 512;
-  clear(mean, n);
-  clear(deviation, n);
-  add_rows(x, rows, n, mean,
-           [&](std::int64_t i, std::int64_t k) FACULA_INLINED { return x[i + k]; });
-  const T factor = T(1) / static_cast<T>(rows);
-  for (std::int64_t k = 0; k < n; ++k) mean[k] *= factor;
-  // The rows of a slice are still in the cache.
-  for (std::int64_t begin = 0; begin < n; begin += kTogether) {
-    const std::int64_t width = n - begin < kTogether ? n - begin : kTogether;
-    const T* __restrict from = x + begin;
-    T* __restrict center = mean + begin;
-    T* __restrict squares = deviation + begin;
-    T differences[kTogether];
-    clear(differences, width);
-    const auto add = [&]<std::int64_t R>(std::int64_t first, std::int64_t k) FACULA_INLINED {
-      T sum = T(0), square = T(0);
-#pragma GCC unroll 4
-      for (std::int64_t r = 0; r < R; ++r) {
-        const T difference = from[first + r * n + k] - center[k];
-        sum += difference;
-        square += difference * difference;
+[[gnu::always_inline]] inline void moments(T center, T sum, T squares, std::int64_t n, T& mean,
+                                           T& deviation) {
+  const T shift = sum / static_cast<T>(n), rest = squares - shift * sum;
+  mean = center + shift;
+  // Squares of finite elements may be too large, but are not NaN.
+  const bool overflow = sum - sum == T(0) && squares - squares != T(0);
+  deviation = overflow ? squares : rest < T(0) ? T(0) : rest;
+}
+
+/// An infinite mean is no center.
+template <class T>
+[[gnu::always_inline]] inline T center_of(T sum, std::int64_t n) {
+  const T mean = sum / static_cast<T>(n);
+  return mean - mean == T(0) ? mean : T(0);
+}
+
+/// Calls add<R>(first, k) for every column k of groups of R rows, `stride` elements apart, of which
+/// the first begins at `first`. Rows to come are asked for into the second-level cache: where rows
+/// begin at multiples of a power of two, there is no room in the first for lines of more.
+template <class T, class Add>
+[[gnu::always_inline]] inline void for_many_rows(const T* x, std::int64_t rows, std::int64_t n,
+                                                 std::int64_t stride, Add add) {
+  constexpr std::int64_t kGroup = 4, kAhead = 8;
+  for (; rows >= kGroup; rows -= kGroup, x += kGroup * stride) {
+    std::int64_t k = 0;
+    for (; k + kLine<T> <= n; k += kLine<T>) {
+      for (std::int64_t r = kAhead; r < kAhead + kGroup; ++r) {
+        __builtin_prefetch(x + r * stride + k, 0, 2);
       }
-      differences[k] += sum;
-      squares[k] += square;
-    };
-    for_row_groups<T>(rows, width, n, add, from);
-    for (std::int64_t k = 0; k < width; ++k) {
-      const T shift = differences[k] * factor, excess = shift * differences[k];
-      // Neither infinite squares nor NaN become finite.
-      const T rest = squares[k] - squares[k] == T(0) ? T(0) : squares[k];
-      center[k] += shift - shift == T(0) ? shift : T(0);
-      squares[k] = excess < squares[k] ? squares[k] - excess : rest;
+#pragma GCC unroll 1  // not before it is vectorised
+      for (std::int64_t i = k; i < k + kLine<T>; ++i) add.template operator()<kGroup>(x, i);
     }
+    for (; k < n; ++k) add.template operator()<kGroup>(x, k);
+  }
+  for (; rows > 0; --rows, x += stride) {
+    for (std::int64_t k = 0; k < n; ++k) add.template operator()<1>(x, k);
   }
 }
 
-/// In one pass, about the mean of the first quarter. Whatever is in that, it is so near the mean of
-/// all that the squares add up to no more than five times the squared deviations, and taking the
-/// difference away costs few bits. An infinite mean is no center.
+/// So many that their sums stay in the nearest cache.
+constexpr std::int64_t kColumnsTogether = 1024;
+
+/// Statistics of at most kColumnsTogether columns, in one pass about the mean of the first eighth.
+/// Whatever is in that, it is so near the mean of all that the squares add up to no more than nine
+/// times the squared deviations, and taking the difference away costs few bits.
+template <class T>
+void stats_columns(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride,
+                   T* __restrict mean, T* __restrict deviation) {
+  const std::int64_t sample = rows < 32 ? rows : rows / 8;
+  T centers[kColumnsTogether], sums[kColumnsTogether], squares[kColumnsTogether];
+  clear(sums, n);
+  for_many_rows(x, sample, n, stride,
+                [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
+                  T sum = first[k];
+#pragma GCC unroll 4
+                  for (std::int64_t r = 1; r < R; ++r) sum += first[r * stride + k];
+                  sums[k] += sum;
+                });
+  for (std::int64_t k = 0; k < n; ++k) centers[k] = center_of(sums[k], sample);
+  clear(sums, n);
+  clear(squares, n);
+  for_many_rows(x, rows, n, stride,
+                [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
+                  T sum = T(0), square = T(0);
+#pragma GCC unroll 4
+                  for (std::int64_t r = 0; r < R; ++r) {
+                    const T difference = first[r * stride + k] - centers[k];
+                    sum += difference;
+                    square += difference * difference;
+                  }
+                  sums[k] += sum;
+                  squares[k] += square;
+                });
+  for (std::int64_t k = 0; k < n; ++k) {
+    moments(centers[k], sums[k], squares[k], rows, mean[k], deviation[k]);
+  }
+}
+
+template <class T>
+void stats_rows(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride, T* mean,
+                T* deviation) {
+  for (std::int64_t first = 0; first < n; first += kColumnsTogether) {
+    const std::int64_t width = n - first < kColumnsTogether ? n - first : kColumnsTogether;
+    stats_columns(x + first, rows, width, stride, mean + first, deviation + first);
+  }
+}
+
+/// The same about the mean of the first quarter, which is in the nearest cache: five times.
 template <class T>
 void stats_plane(const T* x, std::int64_t n, T* mean, T* deviation) {
   const std::int64_t sample = n < 4 * kLanes ? n : n / 4;
   constexpr int kHalf = kLanes / 2;  // twice as many would not fit the registers of AVX2
-  const T first =
-      plane_sum<T>(sample, [&](std::int64_t k) { return x[k]; }) / static_cast<T>(sample);
-  const T center = first - first == T(0) ? first : T(0);
+  const T center = center_of(plane_sum<T>(sample, [&](std::int64_t k) { return x[k]; }), sample);
   T sums[kHalf] = {}, squares[kHalf] = {};
   const auto add = [&](int i, std::int64_t k) FACULA_INLINED {
     const T difference = x[k] - center;
@@ -167,10 +211,7 @@ void stats_plane(const T* x, std::int64_t n, T* mean, T* deviation) {
     for (int i = 0; i < kHalf; ++i) add(i, k + i);
   }
   for (int i = 0; k < n; ++k, ++i) add(i, k);
-  const T sum = join(sums), shift = sum / static_cast<T>(n);
-  const T rest = join(squares) - shift * sum;
-  *mean = center + shift;
-  *deviation = rest < T(0) ? T(0) : rest;
+  moments(center, join(sums), join(squares), n, *mean, *deviation);
 }
 
 /// Calls body(element, channel) for rows of n channels.

@@ -17,8 +17,10 @@ struct Affine {
 
 template <class T>
 struct BatchNormLoops {
-  /// Mean and sum of squared deviations of each column of `rows` rows of n channels.
-  void (*stats_rows)(const T* x, std::int64_t rows, std::int64_t n, T* mean, T* deviation);
+  /// Mean and sum of squared deviations of each column of `rows` rows of n channels, `stride`
+  /// elements apart.
+  void (*stats_rows)(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride, T* mean,
+                     T* deviation);
   /// The same of one plane of n elements.
   void (*stats_plane)(const T* x, std::int64_t n, T* mean, T* deviation);
   /// out = x * scale + shift; with relu: that of x * scale + shift + residual, where residual may

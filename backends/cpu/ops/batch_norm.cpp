@@ -119,7 +119,7 @@ void statistics(const Layout& layout, const T* x, double* mean, double* deviatio
   T* deviations = means + layout.slices * layout.channels;
   if (layout.by_rows) {
     layout.for_row_slices([&](std::int64_t slice, std::int64_t first, std::int64_t rows) {
-      loops<T>().stats_rows(x + first * layout.channels, rows, layout.channels,
+      loops<T>().stats_rows(x + first * layout.channels, rows, layout.channels, layout.channels,
                             means + slice * layout.channels, deviations + slice * layout.channels);
     });
   } else {

@@ -19,8 +19,11 @@
 namespace facula::cpu {
 namespace {
 
-/// Elements of a slice, and rows it has at least where they are reduced to one.
-constexpr std::int64_t kSliceElements = 8192, kFewestRows = 16;
+constexpr std::int64_t kSliceElements = 8192;  ///< of a row
+/// A slice of columns is so many of them and stays in the second-level cache.
+constexpr std::int64_t kColumns = 1024, kColumnElements = 32768;
+/// Its rows: few would make many moments, and sums in float32 should not be long.
+constexpr std::int64_t kFewestRows = 128, kMostRows = 1024;
 /// Results whose slices are joined at once.
 constexpr std::int64_t kJoined = 512;
 
@@ -60,7 +63,8 @@ class Moments {
  public:
   explicit Moments(const Matrix& m)
       : m_(m),
-        length_(m.by_columns ? std::max(kFewestRows, kSliceElements / m.results) : kSliceElements),
+        length_(m.by_columns ? std::clamp(kColumnElements / m.results, kFewestRows, kMostRows)
+                             : kSliceElements),
         slices_(divide_up(m.count, length_)),
         means_(slices_ * m.results),
         deviations_(slices_ * m.results) {
@@ -83,10 +87,13 @@ class Moments {
 
   void reduce_columns() {
     const T* x = m_.values.impl()->typed<T>();
-    base::parallel_for(slices_, [&](std::int64_t slice) {
-      loops<T>().stats_rows(x + slice * length_ * m_.results, length_of(slice), m_.results,
-                            means_.data() + slice * m_.results,
-                            deviations_.data() + slice * m_.results);
+    const std::int64_t n = m_.results;
+    base::parallel_for(divide_up(n, kColumns) * slices_, [&](std::int64_t job) {
+      const std::int64_t slice = job % slices_, first = job / slices_ * kColumns;
+      const std::int64_t at = slice * n + first;
+      loops<T>().stats_rows(x + slice * length_ * n + first, length_of(slice),
+                            std::min(kColumns, n - first), n, means_.data() + at,
+                            deviations_.data() + at);
     });
   }
 
