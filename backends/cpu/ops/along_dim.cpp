@@ -3,10 +3,13 @@
 #include <type_traits>
 
 #include "backends/cpu/copy.h"
+#include "backends/cpu/kernels/cumsum.h"
 #include "backends/cpu/lines.h"
+#include "backends/cpu/loops_of.h"
 #include "backends/cpu/reduction.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
+#include "backends/cpu/streaming.h"
 #include "ops/attrs/argmax.h"
 #include "ops/attrs/argmin.h"
 #include "ops/attrs/cumsum.h"
@@ -34,25 +37,51 @@ template <class Sum, std::int64_t Most, class T, class Out>
   }
 }
 
+template <class T>
+void sums_of_any(const Lines& lines, const TensorImpl& self, const TensorImpl& out) {
+  using Sum = std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t>;
+  using Out = std::conditional_t<std::is_floating_point_v<T>, T, std::int64_t>;
+  const auto run = [&](std::int64_t from, std::int64_t to, std::int64_t n) {
+    const T* x = self.typed<T>() + from;
+    Out* y = out.typed<Out>() + to;
+    if (n == kLinesTogether) {
+      sums_of_lines<Sum, kLinesTogether>(lines, x, y, kLinesTogether);
+    } else {
+      sums_of_lines<Sum, Lines::kMaxLines>(lines, x, y, n);
+    }
+  };
+  lines.for_each(run, lines.along.a == 1 ? kLinesTogether : lines.together());
+}
+
+/// The same bits for lines that lie beside each other.
+template <class T>
+void sums_of_columns(const Lines& lines, const TensorImpl& self, const TensorImpl& out) {
+  static_assert(Lines::kMaxLines <= kCumsumColumns);
+  constexpr std::int64_t kLineBytes = 64, kSize = sizeof(T);
+  const Lines::Axis along = lines.along;
+  const bool past_caches = worth_streaming(out.numel * kSize) && along.b * kSize % kLineBytes == 0;
+  const auto run = [&](std::int64_t from, std::int64_t to, std::int64_t n) {
+    T* y = out.typed<T>() + to;
+    const bool stream = past_caches && reinterpret_cast<std::uintptr_t>(y) % kLineBytes == 0;
+    loops_of<T>(cumsum_kernels())
+        .columns(self.typed<T>() + from, along.a, along.size, n, y, along.b, stream);
+    if (stream) finish_streaming();
+  };
+  lines.for_each(run, lines.together());
+}
+
 void cumsum(const KernelArgs& args) {
   const TensorImpl& self = *args.in(0).impl();
   const TensorImpl& out = *args.out().impl();
   const int dim = wrap_dim(args.attrs<ops::cumsum_attrs>().dim, self.dim, "cumsum");
   const Lines lines(self, out, dim, true);
+  const bool columns = lines.along.a != 1 && lines.columns.a == 1 && lines.columns.b == 1;
   with_type(self.dtype, [&](auto element) {
     using T = decltype(element);
-    using Sum = std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t>;
-    using Out = std::conditional_t<std::is_floating_point_v<T>, T, std::int64_t>;
-    const auto run = [&](std::int64_t from, std::int64_t to, std::int64_t n) {
-      const T* x = self.typed<T>() + from;
-      Out* y = out.typed<Out>() + to;
-      if (n == kLinesTogether) {
-        sums_of_lines<Sum, kLinesTogether>(lines, x, y, kLinesTogether);
-      } else {
-        sums_of_lines<Sum, Lines::kMaxLines>(lines, x, y, n);
-      }
-    };
-    lines.for_each(run, lines.along.a == 1 ? kLinesTogether : lines.together());
+    if constexpr (std::is_floating_point_v<T>) {
+      if (columns) return sums_of_columns<T>(lines, self, out);
+    }
+    sums_of_any<T>(lines, self, out);
   });
 }
 

@@ -1,0 +1,26 @@
+// Running sums of columns, in double.
+#pragma once
+
+#include "backends/cpu/kernels/kernel_names.h"
+
+namespace facula::cpu {
+
+/// Columns that are summed together, at most.
+constexpr std::int64_t kCumsumColumns = 512;
+
+template <class T>
+struct CumsumLoops {
+  /// n columns of `rows` elements that are x_step and y_step apart. With `stream`, every row of y
+  /// is aligned to a line of the cache and written past the caches.
+  void (*columns)(const T* x, std::int64_t x_step, std::int64_t rows, std::int64_t n, T* y,
+                  std::int64_t y_step, bool stream);
+};
+
+struct CumsumKernels {
+  CumsumLoops<float> f32;
+  CumsumLoops<double> f64;
+};
+
+}  // namespace facula::cpu
+
+FACULA_DECLARE_KERNELS(CumsumKernels, cumsum)
