@@ -131,7 +131,7 @@ inline std::vector<Sample> large_samples_of(const ops::DynamicOp& op) {
     s.add({s.normal({301, 257}), s.normal({301, 257}), "squared_error", "mean"});
     s.add({s.normal({301, 257}), s.uniform({301, 257}, 0, 1), "logit_cross_entropy", "sum"});
   }
-  if (name == "var_mean" || name == "var") {
+  if (name == "var_mean" || name == "var" || name == "logsumexp") {
     for (const Dims& dims : {Dims{}, Dims{0}, Dims{1}, Dims{0, 2}}) {
       s.add({s.normal({301, 57, 5}), dims});
     }

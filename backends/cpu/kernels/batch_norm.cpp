@@ -1,9 +1,9 @@
 #include "backends/cpu/kernels/batch_norm.h"
 
+#include "backends/cpu/kernels/many_rows.h"
+
 namespace facula::cpu::FACULA_ISA {
 namespace {
-
-#define FACULA_INLINED __attribute__((always_inline))  // for lambdas
 
 /// Partial sums of a plane, kept in registers; the same on every instruction set.
 constexpr int kLanes = 64;
@@ -42,9 +42,6 @@ template <class T, class Term>
 /// How far ahead of the loops memory is asked for: two tensors read at once are more than
 /// processors foresee.
 constexpr std::int64_t kAheadBytes = 4096;
-
-template <class T>
-constexpr std::int64_t kLine = 64 / sizeof(T);
 
 /// Asks for the cache line this far behind `from`.
 template <class T>
@@ -122,29 +119,6 @@ template <class T>
   return mean - mean == T(0) ? mean : T(0);
 }
 
-/// Calls add<R>(first, k) for every column k of groups of R rows, `stride` elements apart, of which
-/// the first begins at `first`. Rows to come are asked for into the second-level cache: where rows
-/// begin at multiples of a power of two, there is no room in the first for lines of more.
-template <class T, class Add>
-[[gnu::always_inline]] inline void for_many_rows(const T* x, std::int64_t rows, std::int64_t n,
-                                                 std::int64_t stride, Add add) {
-  constexpr std::int64_t kGroup = 4, kAhead = 8;
-  for (; rows >= kGroup; rows -= kGroup, x += kGroup * stride) {
-    std::int64_t k = 0;
-    for (; k + kLine<T> <= n; k += kLine<T>) {
-      for (std::int64_t r = kAhead; r < kAhead + kGroup; ++r) {
-        __builtin_prefetch(x + r * stride + k, 0, 2);
-      }
-#pragma GCC unroll 1  // not before it is vectorised
-      for (std::int64_t i = k; i < k + kLine<T>; ++i) add.template operator()<kGroup>(x, i);
-    }
-    for (; k < n; ++k) add.template operator()<kGroup>(x, k);
-  }
-  for (; rows > 0; --rows, x += stride) {
-    for (std::int64_t k = 0; k < n; ++k) add.template operator()<1>(x, k);
-  }
-}
-
 /// So many that their sums stay in the nearest cache.
 constexpr std::int64_t kColumnsTogether = 1024;
 
@@ -157,28 +131,28 @@ void stats_columns(const T* x, std::int64_t rows, std::int64_t n, std::int64_t s
   const std::int64_t sample = rows < 32 ? rows : rows / 8;
   T centers[kColumnsTogether], sums[kColumnsTogether], squares[kColumnsTogether];
   clear(sums, n);
-  for_many_rows(x, sample, n, stride,
-                [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
-                  T sum = first[k];
+  for_many_rows<8>(x, sample, n, stride,
+                   [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
+                     T sum = first[k];
 #pragma GCC unroll 4
-                  for (std::int64_t r = 1; r < R; ++r) sum += first[r * stride + k];
-                  sums[k] += sum;
-                });
+                     for (std::int64_t r = 1; r < R; ++r) sum += first[r * stride + k];
+                     sums[k] += sum;
+                   });
   for (std::int64_t k = 0; k < n; ++k) centers[k] = center_of(sums[k], sample);
   clear(sums, n);
   clear(squares, n);
-  for_many_rows(x, rows, n, stride,
-                [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
-                  T sum = T(0), square = T(0);
+  for_many_rows<8>(x, rows, n, stride,
+                   [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
+                     T sum = T(0), square = T(0);
 #pragma GCC unroll 4
-                  for (std::int64_t r = 0; r < R; ++r) {
-                    const T difference = first[r * stride + k] - centers[k];
-                    sum += difference;
-                    square += difference * difference;
-                  }
-                  sums[k] += sum;
-                  squares[k] += square;
-                });
+                     for (std::int64_t r = 0; r < R; ++r) {
+                       const T difference = first[r * stride + k] - centers[k];
+                       sum += difference;
+                       square += difference * difference;
+                     }
+                     sums[k] += sum;
+                     squares[k] += square;
+                   });
   for (std::int64_t k = 0; k < n; ++k) {
     moments(centers[k], sums[k], squares[k], rows, mean[k], deviation[k]);
   }

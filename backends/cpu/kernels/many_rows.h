@@ -1,0 +1,40 @@
+// Going over columns several rows at a time. Included by kernel translation units only.
+#pragma once
+
+#include <cstdint>
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+#define FACULA_INLINED __attribute__((always_inline))  // for lambdas
+
+/// Elements of a cache line.
+template <class T>
+constexpr std::int64_t kLine = 64 / sizeof(T);
+
+/// Calls add<R>(first, k) for every column k of groups of R rows, `stride` elements apart, of which
+/// the first begins at `first`. Rows that come kAhead later, if that is not 0, are asked for into
+/// the second-level cache: where rows begin at multiples of a power of two, there is no room in the
+/// first for lines of more.
+template <int kAhead, class T, class Add>
+[[gnu::always_inline]] inline void for_many_rows(const T* x, std::int64_t rows, std::int64_t n,
+                                                 std::int64_t stride, Add add) {
+  constexpr std::int64_t kGroup = 4;
+  for (; rows >= kGroup; rows -= kGroup, x += kGroup * stride) {
+    std::int64_t k = 0;
+    for (; k + kLine<T> <= n; k += kLine<T>) {
+      for (std::int64_t r = kAhead; kAhead > 0 && r < kAhead + kGroup; ++r) {
+        __builtin_prefetch(x + r * stride + k, 0, 2);
+      }
+#pragma GCC unroll 1  // not before it is vectorised
+      for (std::int64_t i = k; i < k + kLine<T>; ++i) add.template operator()<kGroup>(x, i);
+    }
+    for (; k < n; ++k) add.template operator()<kGroup>(x, k);
+  }
+  for (; rows > 0; --rows, x += stride) {
+    for (std::int64_t k = 0; k < n; ++k) add.template operator()<1>(x, k);
+  }
+}
+
+}  // namespace
+}  // namespace facula::cpu::FACULA_ISA
