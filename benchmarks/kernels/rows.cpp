@@ -11,6 +11,7 @@
 #include "ops/attrs/cross_entropy_loss_backward.h"
 #include "ops/attrs/log_softmax.h"
 #include "ops/attrs/log_softmax_backward.h"
+#include "ops/attrs/logsumexp.h"
 #include "ops/attrs/pair_loss.h"
 #include "ops/attrs/softmax.h"
 #include "ops/attrs/softmax_backward.h"
@@ -71,6 +72,10 @@ Operands reduced(const Problem& p) {
 
 Operands variance(const Problem& p) {
   return {{{block(p), positive}}, attributes(ops::var_mean_attrs{{1}, 0, false})};
+}
+
+Operands powers(const Problem& p) {
+  return {{block(p)}, attributes(ops::logsumexp_attrs{{1}, false})};
 }
 
 constexpr std::string_view kReductions[] = {"mean", "sum", "none"};
@@ -150,7 +155,9 @@ std::vector<Kind> rows() {
       reduction("sum", reduced<positive>),
       reduction("mean", reduced<positive>),
       {"prod", block, false, draw_short, reduced<near_one>, nullptr},
+      reduction("l1_norm", reduced<normal>),
       reduction("l2_norm", reduced<normal>),
+      reduction("logsumexp", powers),
       reduction("var_mean", variance),
       reduction("amax", reduced<normal>),
       reduction("amin", reduced<normal>),

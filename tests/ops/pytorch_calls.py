@@ -272,6 +272,8 @@ CALLS = {
     'gelu_tanh_backward': lambda grad, x: aten.gelu_backward(grad, x, approximate='tanh'),
     'index_add': lambda x, dim, index, source, alpha=1.0: torch.index_add(
         x, dim, index, source, alpha=alpha),
+    'l1_norm': lambda x, dim=(), keepdim=False: torch.linalg.vector_norm(
+        x, 1, all_dims(x, dim), keepdim),
     'l2_norm': lambda x, dim=(), keepdim=False: torch.linalg.vector_norm(
         x, 2, all_dims(x, dim), keepdim),
     'leaky_relu_backward': lambda grad, x, slope: aten.leaky_relu_backward(grad, x, slope, False),

@@ -15,7 +15,7 @@ Tensor norm(const Tensor& self, double p, IntList dim, bool keepdim) {
                     "norm: dtype {} is not supported; convert it with to(kFloat32)",
                     name_of(self.dtype()));
   if (p == 2) return l2_norm(self, dim, keepdim);
-  if (p == 1) return sum(abs(self), dim, keepdim);
+  if (p == 1) return l1_norm(self, dim, keepdim);
   if (p == 0) return sum((self != 0).to(self.dtype()), dim, keepdim);
   if (std::isinf(p)) return p > 0 ? amax(abs(self), dim, keepdim) : amin(abs(self), dim, keepdim);
   const auto power = [p](const Tensor& x) { return pow(x, p); };
