@@ -6,6 +6,7 @@
 #include "base/thread_pool.h"
 #include "ops/attrs/conv2d.h"
 #include "ops/attrs/conv2d_backward_input.h"
+#include "ops/attrs/conv2d_backward_input_fused.h"
 #include "ops/attrs/conv2d_backward_weight.h"
 #include "ops/attrs/conv2d_fused.h"
 #include "ops/schema/channels.h"
@@ -39,7 +40,8 @@ ConvKind conv_kind(const KernelArgs& args) {
   switch (args.call.op.id) {
     case OpId::conv2d:
     case OpId::conv2d_fused: return ConvKind::forward;
-    case OpId::conv2d_backward_input: return ConvKind::backward_input;
+    case OpId::conv2d_backward_input:
+    case OpId::conv2d_backward_input_fused: return ConvKind::backward_input;
     default: return ConvKind::backward_weight;
   }
 }
@@ -52,8 +54,12 @@ ConvShape conv_shape_of(const KernelArgs& args) {
                  : shape_of(args.attrs<ops::conv2d_fused_attrs>(), args.in(0).sizes(),
                             args.in(1).sizes());
     case ConvKind::backward_input: {
-      const auto& a = args.attrs<ops::conv2d_backward_input_attrs>();
-      return shape_of(a, a.input_size, args.in(1).sizes());
+      const auto shape = [&](const auto& a) {
+        return shape_of(a, a.input_size, args.in(1).sizes());
+      };
+      return args.call.op.id == OpId::conv2d_backward_input
+                 ? shape(args.attrs<ops::conv2d_backward_input_attrs>())
+                 : shape(args.attrs<ops::conv2d_backward_input_fused_attrs>());
     }
     default:
       return shape_of(args.attrs<ops::conv2d_backward_weight_attrs>(), args.in(1).sizes(),
@@ -78,6 +84,11 @@ Refusal refuse_epilogue(const KernelArgs& args) {
 }
 
 ConvEpilogue::ConvEpilogue(const KernelArgs& args, MemoryFormat format) {
+  if (args.call.op.id == OpId::conv2d_backward_input_fused) {
+    of_gradient_ = true;
+    if (args.has(2)) residual_ = args.in(2).contiguous(format);
+    if (args.has(3)) rectified_ = args.in(3).contiguous(format);
+  }
   if (args.call.op.id != OpId::conv2d_fused) return;
   const auto& attrs = args.attrs<ops::conv2d_fused_attrs>();
   relu_ = attrs.relu;

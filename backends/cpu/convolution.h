@@ -12,7 +12,8 @@ namespace facula::cpu {
 
 enum class ConvKind : std::uint8_t { forward, backward_input, backward_weight };
 
-/// The ops whose implementations are written for all of them.
+/// The ops whose implementations are written for all of them. conv2d_backward_input_fused is left
+/// to Winograd, or else goes op by op.
 inline constexpr OpId kConvolutions[] = {OpId::conv2d, OpId::conv2d_fused,
                                          OpId::conv2d_backward_input, OpId::conv2d_backward_weight};
 
@@ -25,16 +26,20 @@ bool run_if_empty(const KernelArgs& args, const ConvShape& shape);
 /// the other ops.
 Refusal refuse_epilogue(const KernelArgs& args);
 
-/// What conv2d_fused makes of a convolution's result; of the other ops, nothing.
+/// What conv2d_fused makes of a convolution's result, or conv2d_backward_input_fused of its; of the
+/// other ops, nothing.
 class ConvEpilogue {
  public:
-  /// The residual is brought into `format`, in which the result is.
+  /// What lies like the result is brought into `format`, in which that is.
   ConvEpilogue(const KernelArgs& args, MemoryFormat format);
 
   bool empty() const { return !scale_.defined(); }
+  /// Of a gradient: a sum, relu's gradient or both, by the residual and what relu gave.
+  bool of_gradient() const { return of_gradient_; }
   const float* scale() const { return values(scale_); }
   const float* shift() const { return values(shift_); }
   const float* residual() const { return values(residual_); }
+  const float* rectified() const { return values(rectified_); }
   bool relu() const { return relu_; }
   /// Upper bound after relu; NaN for none.
   float cap() const { return cap_; }
@@ -46,8 +51,8 @@ class ConvEpilogue {
     return tensor.defined() ? tensor.impl()->typed<float>() : nullptr;
   }
 
-  Tensor scale_, shift_, residual_;
-  bool relu_ = false;
+  Tensor scale_, shift_, residual_, rectified_;
+  bool of_gradient_ = false, relu_ = false;
   float cap_ = std::numeric_limits<float>::quiet_NaN();
 };
 

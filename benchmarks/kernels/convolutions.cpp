@@ -1,7 +1,8 @@
 // Convolutions and their gradients. bias: 0 or 1; g: groups, as many as channels in depthwise ones;
 // double: 1 for float64.
 // conv2d_fused: affine, relu, and add, a tensor added between the two, or cap, the most that relu
-// lets pass (0: no limit), which bring along what they need.
+// lets pass (0: no limit), which bring along what they need. conv2d_backward_input_fused: add, a
+// gradient that is added, and relu, the gradient of that.
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
@@ -10,6 +11,7 @@
 #include "benchmarks/kernels/problem.h"
 #include "ops/attrs/conv2d.h"
 #include "ops/attrs/conv2d_backward_input.h"
+#include "ops/attrs/conv2d_backward_input_fused.h"
 #include "ops/attrs/conv2d_backward_weight.h"
 #include "ops/attrs/conv2d_fused.h"
 #include "ops/schema/convolution.h"
@@ -148,6 +150,17 @@ Operands backward_input(const Problem& p) {
                           s.input_sizes(), w.stride, w.padding, w.dilation, s.groups})});
 }
 
+Operands backward_input_fused(const Problem& p) {
+  const ConvShape s = shape_of(p);
+  const Windows w(s);
+  const auto wanted = [&](const char* key) {
+    return p[key] ? images(p, s.input_sizes()) : Tensor();
+  };
+  return {{images(p, s.output_sizes()), empty(s.weight_sizes()), wanted("add"), wanted("relu")},
+          attributes(ops::conv2d_backward_input_fused_attrs{s.input_sizes(), w.stride, w.padding,
+                                                            w.dilation, s.groups})};
+}
+
 Operands backward_weight(const Problem& p) {
   const ConvShape s = shape_of(p);
   const Windows w(s);
@@ -170,6 +183,8 @@ std::vector<Kind> convolutions() {
            sizes_and({bias, {"affine", 0, 1}, {"add", 0, 1}, {"relu", 0, 1}, {"cap", 0}}), true,
            draw_fused, fused, flops},
           {"conv2d_backward_input", sizes_and({wide}), true, draw, backward_input, flops},
+          {"conv2d_backward_input_fused", sizes_and({{"add", 0, 1}, {"relu", 1, 1}}), true, draw,
+           backward_input_fused, flops},
           {"conv2d_backward_weight", sizes_and({wide}), true, draw, backward_weight, flops}};
 }
 

@@ -1,5 +1,5 @@
 // Pooling and its gradients. ceil: windows may hang over the end; inside: averages are of what lies
-// inside the image alone.
+// inside the image alone; relu: the maxima are of what relu gave, whose gradient is wanted.
 #include <algorithm>
 
 #include "benchmarks/kernels/problem.h"
@@ -77,7 +77,7 @@ Operands maxima_backward(const Problem& p) {
       max_pool2d_with_indices(values.contiguous(input(p).suggest_memory_format()), w.kernel,
                               w.stride, w.padding, {p["dh"], p["dw"]}, p["ceil"] != 0));
   return {
-      {images(p, indices.sizes()), {indices, nullptr}},
+      {images(p, indices.sizes()), {indices, nullptr}, p["relu"] ? input(p) : Tensor()},
       attributes(ops::max_pool2d_backward_attrs{
           {p["h"], p["w"]}, w.kernel, w.stride, w.padding, {p["dh"], p["dw"]}, p["ceil"] != 0})};
 }
@@ -96,10 +96,11 @@ Operands averages_backward(const Problem& p) {
 
 std::vector<Kind> pools() {
   const std::vector<Size> of_maxima = sizes({kDilation, kCeil}),
+                          of_their_gradient = sizes({kDilation, kCeil, {"relu", 0, 1}}),
                           of_averages = sizes({kCeil, kInside});
   return {
       {"max_pool2d_with_indices", of_maxima, true, draw_maxima, maxima, nullptr},
-      {"max_pool2d_backward", of_maxima, true, draw_maxima, maxima_backward, nullptr},
+      {"max_pool2d_backward", of_their_gradient, true, draw_maxima, maxima_backward, nullptr},
       {"avg_pool2d", of_averages, true, draw_averages, averages, nullptr},
       {"avg_pool2d_backward", of_averages, true, draw_averages, averages_backward, nullptr},
   };

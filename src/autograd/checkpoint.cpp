@@ -2,6 +2,7 @@
 
 #include "autograd/checkpoint.h"
 #include "base/check.h"
+#include "runtime/deferred.h"
 #include "runtime/mode.h"
 
 namespace facula::autograd {
@@ -138,6 +139,7 @@ void Segment::run_again() {
     const RandomLogScope random(random_, RandomLogScope::Mode::replay);
     const runtime::ModeGuard mode(mode_, ~mode_);
     const RunScope scope({.segment = this, .values = &values});
+    const runtime::NoDeferral outside_modules;  // as in the first run
     (*function)(inputs);
   }
   // A backward pass inside the segment wants values of what has run so far. What comes behind it

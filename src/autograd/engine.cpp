@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 #include "autograd/anomaly.h"
 #include "base/check.h"
 #include "base/per_thread.h"
 #include "core/promotion.h"
+#include "runtime/deferred.h"
 #include "runtime/mode.h"
 
 namespace facula::autograd {
@@ -364,6 +366,7 @@ void accumulate(Node& node, Tensor* output_gradients, Tensor*) {
   const Tensor leaf = variable_of(node);
   if (!leaf.requires_grad()) return;
   Tensor incoming = std::move(output_gradients[0]);
+  runtime::settle(incoming);
   check<ShapeError>(incoming.sizes() == leaf.sizes(),
                     "backward: a gradient of size {} arrived at a leaf of size {}",
                     incoming.sizes(), leaf.sizes());
@@ -395,8 +398,12 @@ std::vector<Tensor> run_backward(std::span<const Edge> roots, std::vector<Tensor
   const std::uint32_t set = options.create_graph ? 0u : runtime::kNoGrad;
   const std::uint32_t clear = options.create_graph ? runtime::kNoGrad : 0u;
   const ModeGuard mode(set, clear);
+  std::optional<runtime::DeferralScope> deferral;
+  if (!options.create_graph) deferral.emplace();
   Sweep sweep(roots, options);
-  return sweep.run(std::move(gradients));
+  std::vector<Tensor> captured = sweep.run(std::move(gradients));
+  for (const Tensor& gradient : captured) runtime::settle(gradient);
+  return captured;
 }
 
 }  // namespace facula::autograd

@@ -244,7 +244,7 @@ Tensor elementwise_reusing(OpId id, Tensor& reused, std::initializer_list<const 
     Outputs fused;
     const Call call{op(id), inputs.begin(), static_cast<std::uint32_t>(inputs.size()), attrs};
     if (run_fused(call, true, fused)) return given_up(reused, std::move(fused[0]));
-    if (id == OpId::add && (is_normalized(call.in(0)) || is_normalized(call.in(1)))) {
+    if (id == OpId::add && (waits_for_sum(call.in(0)) || waits_for_sum(call.in(1)))) {
       if (Tensor sum = elementwise(id, inputs, attrs); deferral(sum)) {
         return given_up(reused, std::move(sum));
       } else {

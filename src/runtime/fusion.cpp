@@ -10,6 +10,8 @@
 #include "ops/attrs/batch_norm_train.h"
 #include "ops/attrs/channel_affine_relu.h"
 #include "ops/attrs/conv2d.h"
+#include "ops/attrs/conv2d_backward_input.h"
+#include "ops/attrs/conv2d_backward_input_fused.h"
 #include "ops/attrs/conv2d_fused.h"
 #include "ops/attrs/hardtanh.h"
 #include "ops/attrs/linear_fused.h"
@@ -34,7 +36,10 @@ std::shared_ptr<const Deferred> waiting_normalization(const Tensor& tensor) {
 
 }  // namespace
 
-bool is_normalized(const Tensor& tensor) { return waiting_normalization(tensor) != nullptr; }
+bool waits_for_sum(const Tensor& tensor) {
+  const std::shared_ptr<const Deferred> d = deferral(tensor);
+  return d && (normalizes(*d) || d->values.id == OpId::conv2d_backward_input);
+}
 
 namespace {
 
@@ -112,12 +117,17 @@ struct Normalized {
   }
 };
 
-/// The convolution or linear layer that would compute `result`, if that waits and nobody but its
-/// reader asks for it, by a view either.
+/// The call that would compute `result`, if that waits and nobody but its reader asks for it, by a
+/// view either.
+std::shared_ptr<const Deferred> own_call(const Tensor& result) {
+  std::shared_ptr<const Deferred> d = deferral(result);
+  return d && is_free(result) && result.impl()->storage->unique() ? d : nullptr;
+}
+
+/// The same, if it is a convolution or linear layer.
 std::shared_ptr<const Deferred> own_product(const Tensor& result) {
-  const std::shared_ptr<const Deferred> d = deferral(result);
-  const bool product = d && (d->values.id == OpId::conv2d || d->values.id == OpId::linear);
-  return product && is_free(result) && result.impl()->storage->unique() ? d : nullptr;
+  std::shared_ptr<const Deferred> d = own_call(result);
+  return d && (d->values.id == OpId::conv2d || d->values.id == OpId::linear) ? d : nullptr;
 }
 
 /// relu, or the like with an upper bound.
@@ -197,6 +207,10 @@ bool defer_call(const Call& call, const SmallVector<OutputSpec, 4>& specs, Outpu
     case OpId::batch_norm_train:
     case OpId::channel_affine:
     case OpId::add: break;
+    case OpId::conv2d_backward_input:
+    case OpId::max_pool2d_backward:
+      if (tl_mode & kNoGrad) break;
+      return false;
     default: return false;
   }
   const Tensor& self = call.in(0);
@@ -209,11 +223,11 @@ bool defer_call(const Call& call, const SmallVector<OutputSpec, 4>& specs, Outpu
   }
   if (id == OpId::add) {
     const Tensor& other = call.in(1);
-    if (!waiting_normalization(self) && !waiting_normalization(other)) return false;
+    if (!waits_for_sum(self) && !waits_for_sum(other)) return false;
     if (self.sizes() != other.sizes()) return false;
   }
   // Products of each other do not pile up.
-  if (id == OpId::conv2d || id == OpId::linear) settle(self);
+  if (id == OpId::conv2d || id == OpId::linear || id == OpId::conv2d_backward_input) settle(self);
   outputs.push_back(first_result(spec, {KeptCall(call)}));
   return true;
 }
@@ -259,10 +273,77 @@ Tensor with_product(const Call& call, std::optional<Relu> relu) {
   return fused_convolution(product, {call.in(1), call.in(2)}, {});
 }
 
+/// The gradient of a convolution's input, or of what was pooled, with `residual` added, if that is
+/// defined, where `rectified`, if that is defined, lets it pass.
+Tensor fused_gradient(const KeptCall& gradient, const Tensor& residual, const Tensor& rectified) {
+  if (gradient.id == OpId::max_pool2d_backward) {
+    KeptCall call = gradient;
+    call.inputs[2] = rectified;
+    return call.run();
+  }
+  const auto& a = gradient.attrs<ops::conv2d_backward_input_attrs>();
+  const ops::conv2d_backward_input_fused_attrs attrs = {a.input_size, a.stride, a.padding,
+                                                        a.dilation, a.groups};
+  return KeptCall(OpId::conv2d_backward_input_fused,
+                  {gradient.inputs[0], gradient.inputs[1], residual, rectified}, attrs)
+      .run();
+}
+
+bool same_layout(const Tensor& a, const Tensor& b) {
+  return a.dtype() == b.dtype() && a.sizes() == b.sizes() && a.strides() == b.strides();
+}
+
+/// a + b where `rectified`, if that is defined, lets it pass, if one of them is the gradient of a
+/// convolution's input and waits; else undefined.
+Tensor fused_sum(const Tensor& a, const Tensor& b, const Tensor& rectified) {
+  if (!same_layout(a, b)) return {};
+  const auto gradient = [](const Tensor& term) {
+    std::shared_ptr<const Deferred> d = own_call(term);
+    return d && d->values.id == OpId::conv2d_backward_input ? d : nullptr;
+  };
+  const auto of_a = gradient(a), of_b = gradient(b);
+  const auto weights = [](const auto& d) { return d ? d->values.inputs[1].numel() : 0; };
+  if (!of_a && !of_b) return {};
+  // Small weights, as those of shortcuts, are of convolutions that take nothing along.
+  return weights(of_a) >= weights(of_b) ? fused_gradient(of_a->values, b, rectified)
+                                        : fused_gradient(of_b->values, a, rectified);
+}
+
+/// relu_backward(grad, rectified) with what `grad` waits for; undefined if it does not take that
+/// along.
+Tensor fused_relu_backward(const Tensor& grad, const Tensor& rectified) {
+  if (!same_layout(grad, rectified)) return {};
+  const auto waiting = own_call(grad);
+  if (!waiting) return {};
+  const KeptCall& call = waiting->values;
+  switch (call.id) {
+    case OpId::add: return fused_sum(call.inputs[0], call.inputs[1], rectified);
+    case OpId::max_pool2d_backward:
+      if (call.inputs[2].defined()) return {};
+      [[fallthrough]];
+    case OpId::conv2d_backward_input: return fused_gradient(call, {}, rectified);
+    default: return {};
+  }
+}
+
+/// What gradients wait for, in a backward pass.
+Tensor with_gradient(const Call& call) {
+  if (!(tl_mode & kNoGrad)) return {};
+  if (call.op.id == OpId::relu_backward) return fused_relu_backward(call.in(0), call.in(1));
+  // Where it may wait, relu's gradient may yet take it along.
+  return DeferralScope::exists() ? Tensor() : fused_sum(call.in(0), call.in(1), {});
+}
+
 }  // namespace
 
 bool run_fused(const Call& call, bool owned, Outputs& outputs) {
   const OpId id = call.op.id;
+  if (id == OpId::add || id == OpId::relu_backward) {
+    Tensor values = owned ? with_gradient(call) : Tensor();
+    if (!values.defined()) return false;
+    hand_out(std::move(values), outputs);
+    return true;
+  }
   const std::optional<Relu> relu = Relu::of(call);
   if (!relu && id != OpId::channel_affine && id != OpId::gelu_erf && id != OpId::gelu_tanh)
     return false;

@@ -7,6 +7,11 @@
 //   relu(linear(x))                                linear_fused
 //   gelu(linear(x))                                without gradients: linear_fused
 //
+// and in backward passes, of gradients g that arrive at the input of a convolution or pooling:
+//
+//   g + other                                      of conv2d: conv2d_backward_input_fused
+//   relu_backward(g, y), also of that sum          the same, or max_pool2d_backward
+//
 // A convolution or linear layer is fused only if nobody else holds its result, which is never
 // computed then.
 //
@@ -21,9 +26,9 @@
 
 namespace facula::runtime {
 
-/// True if `tensor` waits for normalization, or for an affine map of each channel, alone: then a
-/// sum with it may wait as well.
-bool is_normalized(const Tensor& tensor);
+/// True if `tensor` waits for normalization, or for an affine map of each channel, alone, or is the
+/// gradient of a convolution's input, and waits: then a sum with it may wait as well.
+bool waits_for_sum(const Tensor& tensor);
 
 /// Makes the outputs of a call whose first result may wait, without computing that; false if it may
 /// not.

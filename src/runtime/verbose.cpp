@@ -15,12 +15,10 @@ double multiplications(const KernelArgs& args) {
   if (args.output_count == 0 || args.out().numel() == 0) return 0;
   switch (args.call.op.id) {
     case OpId::conv2d:
-    case OpId::conv2d_fused:
-    case OpId::conv2d_backward_input: {
-      const bool forward = args.call.op.id != OpId::conv2d_backward_input;
-      const Tensor& result = forward ? args.out() : args.in(0);
-      return numel(result) * numel(args.in(1)) / size(args.in(1), 0);
-    }
+    case OpId::conv2d_fused: return numel(args.out()) * numel(args.in(1)) / size(args.in(1), 0);
+    case OpId::conv2d_backward_input:
+    case OpId::conv2d_backward_input_fused:
+      return numel(args.in(0)) * numel(args.in(1)) / size(args.in(1), 0);
     case OpId::conv2d_backward_weight:
       return numel(args.in(0)) * numel(args.out()) / size(args.out(), 0);
     case OpId::mm:

@@ -33,9 +33,11 @@ const Problem kProblems[] = {
 Results max_pool(const Problem& p, const Tensor& x) {
   const auto [y, index] =
       max_pool2d_with_indices(x, p.kernel, p.stride, p.padding, p.dilation, p.ceil_mode);
-  return {y, index,
-          max_pool2d_backward(y, index, {x.size(2), x.size(3)}, p.kernel, p.stride, p.padding,
-                              p.dilation, p.ceil_mode)};
+  const auto gradient = [&](const Tensor& rectified) {
+    return max_pool2d_backward(y, index, {x.size(2), x.size(3)}, p.kernel, p.stride, p.padding,
+                               p.dilation, p.ceil_mode, rectified);
+  };
+  return {y, index, gradient({}), gradient(x)};
 }
 
 Results average_pool(const Problem& p, const Tensor& x) {
@@ -79,6 +81,18 @@ TEST(Pooling, RandomProblemsAgreeWithTheReference) {
                                    source.coin() ? kContiguous : kChannelsLast);
     expect_like_reference([&] { return max_pool(p, x); }, 1e-6, "max, " + p.str());
     expect_like_reference([&] { return average_pool(p, x); }, 1e-6, "average, " + p.str());
+  }
+}
+
+TEST(MaxPool, GradientsOfWhatReluGaveHaveTheBitsOfTwoOps) {
+  Source source(6);
+  for (const Problem& p : kProblems) {
+    for (MemoryFormat format : {kContiguous, kChannelsLast}) {
+      Tensor x = relu(source.values(p.input, kFloat32, format));
+      x.select(0, 0).select(0, 0).fill_(std::numeric_limits<double>::quiet_NaN());
+      const Results results = max_pool(p, x);
+      EXPECT_TRUE(bytes_of(results[3]) == bytes_of(relu_backward(results[2], x))) << p.str();
+    }
   }
 }
 

@@ -72,7 +72,7 @@ TEST(ReadAhead, AsksForEveryPixelOnce) {
     const std::vector<float> images(static_cast<std::size_t>(kImages * c.h * c.w * c.channels));
     const std::int64_t first = c.channels - c.some_channels;
     ReadAhead ahead;
-    ASSERT_LE(s.tiles(), ReadAhead::kMostTiles);
+    ASSERT_LE(s.tiles() * ReadAhead::kInputPixels, ReadAhead::kMostPixels);
     for (std::int64_t region = 0; region < Correlation::kRegions; ++region) {
       const PartOfCorrelation part = s.part(0, region);
       ahead.add(s.inputs(part, images.data()), {0, s.tiles(region), first, c.some_channels}, part);

@@ -1,8 +1,9 @@
-// Random graphs in a module's forward(), once as they are and once with every value looked at,
-// which leaves nothing to fuse: values, layouts and gradients must be the same.
+// Random graphs in a module's forward(), once as they are and once with every value and gradient
+// looked at, which leaves nothing to fuse: values, layouts and gradients must be the same.
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -82,7 +83,7 @@ struct Net : Module {
   }
 
   using Step = void (*)(const Net& net, Graph& g);
-  static const Step kSteps[17];
+  static const Step kSteps[18];
 
   const bool looked;
   unsigned seed = 0;
@@ -111,6 +112,7 @@ const Net::Step Net::kSteps[] = {
     [](auto&, auto& g) { g.add(g.seen(g.any() * 0.5) + g.take()); },
     [](auto&, auto& g) { g.add(g.seen(sigmoid(g.any())) * g.take()); },
     [](auto& net, auto& g) { g.add(net.conv(g.take())); },
+    [](auto& net, auto& g) { g.add(net.conv(g.any()) + max_pool2d(g.take(), {3}, {1}, {1})); },
     [](auto& net, auto& g) { g.add(net.linear(g.take())); },
     [](auto&, auto& g) { g.add(gelu(g.take())); },
     [](auto&, auto& g) {
@@ -157,6 +159,8 @@ std::vector<Tensor> outcome(unsigned number, const Setting& setting, bool looked
   if (setting.channels_last) x = x.contiguous(kChannelsLast);
   x.requires_grad_(setting.recording && setting.of_input);
   const AutoGradMode mode(setting.recording);
+  std::optional<autograd::AnomalyMode> looks_at_gradients;
+  if (looked) looks_at_gradients.emplace();
   const Tensor y = net(x);
   if (y.requires_grad()) sum(y * factors).backward();
   std::vector<Tensor> results = {y.detach(), x.grad()};

@@ -14,8 +14,8 @@ import tempfile
 CAPABILITIES = ('baseline', 'avx2', 'avx512')
 LIBRARY_KERNELS = {
     'oneDNN matmul': 'addmm bmm dot linear linear_fused matmul mm mv',
-    'convolution': 'conv2d conv2d_fused conv2d_backward_input conv2d_backward_weight '
-                   'conv_transpose2d',
+    'convolution': 'conv2d conv2d_fused conv2d_backward_input conv2d_backward_input_fused '
+                   'conv2d_backward_weight conv_transpose2d',
 }
 
 

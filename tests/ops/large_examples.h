@@ -50,7 +50,10 @@ inline void add_pooling_calls(Samples& s, const std::string& op) {
     const Tensor indices = std::get<1>(max_pool2d_with_indices(x, kernel, stride, padding));
     if (op == "max_pool2d" || op == "avg_pool2d") s.add({x, kernel, stride, padding});
     if (op == "max_pool2d_with_indices") s.add({x, kernel, stride, padding});
-    if (op == "max_pool2d_backward") s.add({grad, indices, size, kernel, stride, padding});
+    if (op == "max_pool2d_backward") {
+      s.add({grad, indices, size, kernel, stride, padding});
+      s.add({grad, indices, size, kernel, stride, padding, Dims{1}, false, x});
+    }
     if (op == "avg_pool2d_backward") {
       s.add({grad, size, kernel, stride, padding, false,
              format == kChannelsLast ? "channels_last" : "contiguous"});

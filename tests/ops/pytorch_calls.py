@@ -104,6 +104,12 @@ def conv2d_fused(x, weight, bias, scale, shift, residual, relu, stride=(1,), pad
     return add_and_rectify(y, residual, cap) if relu else y
 
 
+def conv2d_backward_input_fused(grad, weight, residual, rectified, size, *windows):
+    image = torch.nn.grad.conv2d_input(size, weight, grad, *windows)
+    image = image if residual is None else image + residual
+    return image if rectified is None else image * (rectified > 0)
+
+
 def linear_fused(x, weight, bias, activation, cap=None):
     y = F.linear(x, weight, bias)
     if activation == 'relu':
@@ -116,10 +122,12 @@ def max_pool2d_with_indices(x, *arguments):
     return values, indices.int()
 
 
-def max_pool2d_backward(grad, indices, size, *_windows):
+def max_pool2d_backward(grad, indices, size, _kernel=(), _stride=(), _padding=(0,), _dilation=(1,),
+                        _ceil_mode=False, rectified=None):
     flat = torch.zeros(*grad.shape[:2], size[0] * size[1], dtype=grad.dtype)
     flat = flat.scatter_add(2, indices.long().flatten(2), grad.flatten(2))
-    return flat.reshape(*grad.shape[:2], *size)
+    images = flat.reshape(*grad.shape[:2], *size)
+    return images if rectified is None else images * (rectified > 0)
 
 
 def avg_pool2d_backward(grad, size, kernel_size, stride, padding, count_include_pad, _format=None):
@@ -232,6 +240,7 @@ CALLS = {
         x, (grad.shape[1], x.shape[1] // (arguments[3] if len(arguments) > 3 else 1),
             *(kernel * 2)[:2]), grad, *arguments),
     'conv2d_fused': conv2d_fused,
+    'conv2d_backward_input_fused': conv2d_backward_input_fused,
     'cross_entropy': cross_entropy,
     'cross_entropy_loss': cross_entropy_loss,
     'cross_entropy_loss_backward': cross_entropy_loss_backward,
@@ -315,7 +324,7 @@ CALLS = {
 # PyTorch differentiates what these are compared with; here they are parts of ops that have gradients.
 NOT_DIFFERENTIABLE = {
     'batch_norm_apply', 'batch_norm_backward', 'batch_norm_relu_backward', 'batch_norm_stats',
-    'conv2d_fused', 'linear_fused', 'write_',
+    'conv2d_fused', 'conv2d_backward_input_fused', 'linear_fused', 'write_',
 }
 
 NO_COUNTERPART = {

@@ -278,19 +278,27 @@ struct WindowGradients {
   }
 };
 
+/// Stores gradients of kMostLanes channels, `at` elements behind `out`, where `rectified` lets them
+/// pass.
 template <class T, class Values>
-[[gnu::always_inline]] inline void store_gradient(T* out, Values sum, bool stream) {
+[[gnu::always_inline]] inline void store_gradient(Values sum, const T* rectified, T* out,
+                                                  std::int64_t at, bool stream) {
+  if (rectified) {
+    Values passed;
+    __builtin_memcpy(&passed, rectified + at, sizeof passed);
+    sum = passed <= 0 ? Values{} : sum;
+  }
   typename Vec<T>::Raw raw;
   static_assert(sizeof raw == sizeof sum);
   __builtin_memcpy(&raw, &sum, sizeof raw);
-  stream ? Vec<T>::stream(out, raw) : Vec<T>::store(out, raw);
+  stream ? Vec<T>::stream(out + at, raw) : Vec<T>::store(out + at, raw);
 }
 
 /// A line of gradients under windows that do not overlap: each of these is read once per line.
 template <class T>
 std::int64_t max_line_backward_of_one(const T* grad, const std::int32_t* index,
                                       std::int64_t channels, const PoolLineWindows& windows,
-                                      std::int64_t first, T* out) {
+                                      std::int64_t first, const T* rectified, T* out) {
   using L = Lanes<T, kMostLanes<T>>;
   typename L::Positions hits{};
   const auto clear = [&](std::int64_t begin, std::int64_t end) {
@@ -306,8 +314,8 @@ std::int64_t max_line_backward_of_one(const T* grad, const std::int32_t* index,
     for_channels<kMostLanes<T>>(channels, [&](std::int64_t c, int known) FACULA_INLINED {
       const WindowGradients<T> window(grad + c, index + c);
       for (std::int64_t w = begin; w < end; ++w) {
-        store_gradient(out + w * channels + c,
-                       typename L::Values{} + window.of(first + w, known, hits), windows.stream);
+        store_gradient(typename L::Values{} + window.of(first + w, known, hits), rectified, out,
+                       w * channels + c, windows.stream);
       }
     });
     done = end;
@@ -319,12 +327,12 @@ std::int64_t max_line_backward_of_one(const T* grad, const std::int32_t* index,
 template <class T>
 std::int64_t max_line_backward_of_many(const T* grad, const std::int32_t* index,
                                        std::int64_t channels, const PoolLineWindows& windows,
-                                       std::int64_t first, T* out) {
+                                       std::int64_t first, const T* rectified, T* out) {
   using L = Lanes<T, kMostLanes<T>>;
   typename L::Positions hits{};
   PoolWindow over{0, static_cast<std::int32_t>(windows.rows), 1, 0, 0, 1};
   std::int64_t begin = 0, end = 0;  // of the windows over a position
-  for (std::int64_t w = 0; w < windows.width; ++w, out += channels) {
+  for (std::int64_t w = 0; w < windows.width; ++w) {
     while (begin * windows.stride - windows.padding + windows.kernel <= w) ++begin;
     while (end < windows.out_width && end * windows.stride - windows.padding <= w) ++end;
     over.first_column = static_cast<std::int32_t>(begin);
@@ -335,7 +343,7 @@ std::int64_t max_line_backward_of_many(const T* grad, const std::int32_t* index,
         const std::int64_t place = window * channels + c;
         sum += WindowGradients<T>(grad + place, index + place).of(first + w, known, hits);
       });
-      store_gradient(out + c, sum, windows.stream);
+      store_gradient(sum, rectified, out, w * channels + c, windows.stream);
     });
   }
   return L::sum(hits);
@@ -343,10 +351,12 @@ std::int64_t max_line_backward_of_many(const T* grad, const std::int32_t* index,
 
 template <class T>
 std::int64_t max_line_backward(const T* grad, const std::int32_t* index, std::int64_t channels,
-                               const PoolLineWindows& windows, std::int64_t first, T* out) {
+                               const PoolLineWindows& windows, std::int64_t first,
+                               const T* rectified, T* out) {
   const bool one = windows.rows == 1 && windows.stride >= windows.kernel;
   return (one ? max_line_backward_of_one<T> : max_line_backward_of_many<T>)(grad, index, channels,
-                                                                            windows, first, out);
+                                                                            windows, first,
+                                                                            rectified, out);
 }
 
 /// Sums kept side by side where a window has many positions.

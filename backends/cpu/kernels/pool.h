@@ -35,10 +35,12 @@ struct PoolLoops {
   void (*max_line)(const T* image, std::int64_t width, std::int64_t channels, const PoolLine& line,
                    T* out, std::int32_t* index);
   /// The gradient of that with respect to a line of an image of at least 16 channels, whose first
-  /// position is `first`: grad and index are those of the lines of windows over it. Returns how
+  /// position is `first`: grad and index are those of the lines of windows over it. Where the line
+  /// of `rectified`, which may be null, is not above 0, neither NaN, there is none. Returns how
   /// many of their maxima lie in the line.
   std::int64_t (*max_line_backward)(const T* grad, const std::int32_t* index, std::int64_t channels,
-                                    const PoolLineWindows& windows, std::int64_t first, T* out);
+                                    const PoolLineWindows& windows, std::int64_t first,
+                                    const T* rectified, T* out);
   /// Sums of a line of windows, whose steps are 1, times scale.
   void (*average_line)(const T* image, std::int64_t width, std::int64_t channels,
                        const PoolLine& line, T scale, T* out);

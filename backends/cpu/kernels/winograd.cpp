@@ -177,12 +177,12 @@ struct OutputTile {
 };
 
 /// How pixels are made and stored.
-template <Target Kind, bool Add, bool Finish>
+template <Target Where, bool Add, Epilogue::Kind Kind>
 struct OutputMode {
-  static constexpr Target kTarget = Kind;
-  static constexpr bool kAdd = Add;        ///< to what is there
-  static constexpr bool kFinish = Finish;  ///< the epilogue has more than a bias
-  using OfLanes = OutputMode<Target::lanes, Add, Finish>;
+  static constexpr Target kTarget = Where;
+  static constexpr bool kAdd = Add;  ///< to what is there
+  static constexpr Epilogue::Kind kKind = Kind;
+  using OfLanes = OutputMode<Target::lanes, Add, Kind>;
 };
 
 /// The epilogue of one vector of channels.
@@ -190,15 +190,15 @@ template <class Mode>
 struct PixelEpilogue {
   static constexpr bool kPartial = Mode::kTarget == Target::lanes;
 
-  const float* residual;
+  const float *residual, *rectified;
   bool relu;
   int lanes;
   Raw bias, scale, shift, cap;
 
   [[gnu::always_inline]] PixelEpilogue(const Epilogue& e, std::int64_t channel, int lanes)
-      : residual(e.residual), relu(e.relu), lanes(lanes) {
+      : residual(e.residual), rectified(e.rectified), relu(e.relu), lanes(lanes) {
     bias = e.bias ? load<kPartial>(e.bias + channel, lanes) : X::zero();
-    if constexpr (Mode::kFinish) {
+    if constexpr (Mode::kKind == Epilogue::Kind::affine) {
       scale = load<kPartial>(e.scale + channel, lanes);
       shift = load<kPartial>(e.shift + channel, lanes);
       cap = X::all(e.cap);
@@ -208,13 +208,20 @@ struct PixelEpilogue {
   /// `place` is where the pixel goes, `offset` where that is in the images.
   [[gnu::always_inline]] Raw operator()(Raw value, const float* place, std::int64_t offset) const {
     value = value + (Mode::kAdd ? load<kPartial>(place, lanes) : bias);
-    if constexpr (Mode::kFinish) {
-      // Rounded twice, like the ops that this replaces.
-      value = value * scale + shift;
+    // Rounded twice, like the ops that this replaces.
+    if constexpr (Mode::kKind == Epilogue::Kind::affine) value = value * scale + shift;
+    if constexpr (Mode::kKind != Epilogue::Kind::bias) {
       if (residual) value = value + load<kPartial>(residual + offset, lanes);
+    }
+    if constexpr (Mode::kKind == Epilogue::Kind::affine) {
       if (relu) {
         value = value <= X::zero() ? X::zero() : value;
         value = value >= cap ? cap : value;
+      }
+    }
+    if constexpr (Mode::kKind == Epilogue::Kind::gradient) {
+      if (rectified) {
+        value = load<kPartial>(rectified + offset, lanes) <= X::zero() ? X::zero() : value;
       }
     }
     return value;
@@ -254,23 +261,24 @@ void output_tiles(const Transformed& from, const Epilogue& epilogue, const Part&
   }
 }
 
-template <class Rows, class Columns, bool Finish>
+template <class Rows, class Columns, Epilogue::Kind Kind>
 void output_in_mode(const Transformed& from, const Epilogue& epilogue, const Part& part,
                     const Images<float>& to, StoreMode mode) {
   switch (mode) {
     case StoreMode::usual:
-      return output_tiles<Rows, Columns, OutputMode<Target::vector, false, Finish>>(from, epilogue,
-                                                                                    part, to);
+      return output_tiles<Rows, Columns, OutputMode<Target::vector, false, Kind>>(from, epilogue,
+                                                                                  part, to);
     case StoreMode::add:
-      // Three taps are all there are: nothing else adds to their pixels.
-      if constexpr (Rows::kPoints < ThreeTaps::Output::kPoints) {
-        output_tiles<Rows, Columns, OutputMode<Target::vector, true, Finish>>(from, epilogue, part,
-                                                                              to);
+      // Three taps are all there are: nothing else adds to their pixels, nor to those of gradients.
+      if constexpr (Rows::kPoints < ThreeTaps::Output::kPoints &&
+                    Kind != Epilogue::Kind::gradient) {
+        output_tiles<Rows, Columns, OutputMode<Target::vector, true, Kind>>(from, epilogue, part,
+                                                                            to);
       }
       return;
     case StoreMode::stream:
-      output_tiles<Rows, Columns, OutputMode<Target::stream, false, Finish>>(from, epilogue, part,
-                                                                             to);
+      output_tiles<Rows, Columns, OutputMode<Target::stream, false, Kind>>(from, epilogue, part,
+                                                                           to);
       end_of_stream();
   }
 }
@@ -278,8 +286,15 @@ void output_in_mode(const Transformed& from, const Epilogue& epilogue, const Par
 template <class Rows, class Columns>
 void output(const Transformed& from, const Epilogue& epilogue, const Part& part,
             const Images<float>& to, StoreMode mode) {
-  epilogue.scale ? output_in_mode<Rows, Columns, true>(from, epilogue, part, to, mode)
-                 : output_in_mode<Rows, Columns, false>(from, epilogue, part, to, mode);
+  using Kind = Epilogue::Kind;
+  switch (epilogue.kind) {
+    case Kind::bias:
+      return output_in_mode<Rows, Columns, Kind::bias>(from, epilogue, part, to, mode);
+    case Kind::affine:
+      return output_in_mode<Rows, Columns, Kind::affine>(from, epilogue, part, to, mode);
+    case Kind::gradient:
+      return output_in_mode<Rows, Columns, Kind::gradient>(from, epilogue, part, to, mode);
+  }
 }
 
 // --- Products ------------------------------------------------------------------------------------

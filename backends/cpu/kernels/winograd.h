@@ -93,15 +93,19 @@ struct WeightGradient {
   std::int64_t tap_line_stride, tap_stride, tap_row_stride;
 };
 
-/// What becomes of pixels before they are stored: (pixel + bias) * scale + shift + residual, with
-/// relu limited to [0, cap]. All but the residual have a value per channel of the images.
+/// What becomes of pixels before they are stored. Of a convolution: pixel + bias, or with a scale
+/// (pixel + bias) * scale + shift + residual, with relu limited to [0, cap]. Of the gradient of an
+/// input: pixel + residual, with `rectified` the gradient of the relu that gave that. The residual
+/// and what is rectified lie like the images; all others have a value per channel.
 struct Epilogue {
-  const float* bias = nullptr;   ///< null: 0
-  const float* scale = nullptr;  ///< null: 1, and nothing follows
+  enum class Kind : std::uint8_t { bias, affine, gradient } kind = Kind::bias;
+  const float* bias = nullptr;  ///< null: 0
+  const float* scale = nullptr;
   const float* shift = nullptr;
-  const float* residual = nullptr;  ///< laid out like the images; null: 0
-  bool relu = false;                ///< NaN stays; false: no limits
-  float cap = __builtin_nanf("");   ///< NaN: none
+  const float* residual = nullptr;   ///< null: 0
+  const float* rectified = nullptr;  ///< null: all above 0
+  bool relu = false;                 ///< NaN stays; false: no limits
+  float cap = __builtin_nanf("");    ///< NaN: none
 };
 
 /// How pixels are stored: as usual, past the caches (in whole vectors at cache lines), or added to

@@ -159,6 +159,7 @@ struct MaxGradient {
       : format(channel_format(args.out())),
         grad(dense(args.in(0), format)),
         index(dense(args.in(1), format)),
+        rectified(args.has(2) ? dense(args.in(2), format) : Tensor()),
         in(args.out(), format),
         out(grad, format) {}
 
@@ -169,10 +170,26 @@ struct MaxGradient {
     return index.impl()->template typed<std::int32_t>() + image * out.positions();
   }
 
+  /// From a position of an image on, or null.
+  const T* passed(std::int64_t image, std::int64_t position) const {
+    if (!rectified.defined()) return nullptr;
+    return rectified.impl()->template typed<T>() + image * in.positions() + position * in.channels;
+  }
+
   MemoryFormat format;
-  Tensor grad, index;
+  Tensor grad, index, rectified;
   Images in, out;
 };
+
+/// Clears gradients where relu, which gave `rectified`, lets none pass.
+template <class T>
+void rectify(const T* rectified, std::int64_t n, T* gradients) {
+  constexpr std::int64_t kStrides[] = {sizeof(T), sizeof(T), sizeof(T)};
+  char* const operands[] = {reinterpret_cast<char*>(gradients), reinterpret_cast<char*>(gradients),
+                            reinterpret_cast<char*>(const_cast<T*>(rectified))};
+  elementwise_loops[static_cast<int>(OpId::relu_backward)][static_cast<int>(dtype_of<T>)](
+      nullptr, n, operands, kStrides, false);
+}
 
 /// Images are independent, and each is added to in order: the result does not depend on threads.
 template <class T>
@@ -180,10 +197,12 @@ void max_backward_scatter(const KernelArgs& args) {
   const MaxGradient<T> m(args);
   T* dx = args.out().impl()->typed<T>();
   for_images(m.in, [&](std::int64_t image) {
+    T* target = dx + image * m.in.positions();
     const std::int32_t* outside =
-        scatter_image(m.grads(image), m.indices(image), m.in, m.out, dx + image * m.in.positions());
+        scatter_image(m.grads(image), m.indices(image), m.in, m.out, target);
     check<IndexError>(!outside, "max_pool2d_backward: index {} is outside an image of {} positions",
                       outside ? *outside : 0, m.in.height * m.in.width);
+    if (const T* passed = m.passed(image, 0)) rectify(passed, m.in.positions(), target);
   });
 }
 
@@ -257,7 +276,7 @@ void max_backward_gather(const KernelArgs& args) {
           m.grads(image) + skipped, m.indices(image) + skipped, in.channels,
           {in.width, out.width, end - begin, columns.kernel, columns.stride, columns.padding,
            stream},
-          at, dx + (image * in.height * in.width + at) * in.channels);
+          at, m.passed(image, at), dx + (image * in.height * in.width + at) * in.channels);
     }
     if (stream) finish_streaming();
     if (hits != out.positions()) fail_outside(m.indices(image), in, out, rows, columns);

@@ -99,6 +99,7 @@ void max_backward(const KernelArgs& args) {
                       area);
     result.impl()->typed<double>()[i / windows * area + place] += grad.impl()->typed<double>()[i];
   }
+  if (args.has(2)) result.masked_fill_(args.in(2) <= 0, 0);
   args.out().copy_(result);
 }
 

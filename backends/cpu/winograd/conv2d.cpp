@@ -58,8 +58,10 @@ constexpr std::int64_t kFewestTilesOfGradient = 16;
 /// Tiles that go together: more read the weights less often, but then their buffers, the weights
 /// and the lines of results that are asked for exceed the second-level cache.
 constexpr std::int64_t kBlockTiles = 16, kOtherBlockTiles = 24;
-/// So many tiles, of this block and the next, are asked for ahead.
-static_assert(2 * kOtherBlockTiles <= winograd::ReadAhead::kMostTiles);
+/// The next block's inputs are asked for ahead, and this one's results with what they are made of.
+static_assert(kOtherBlockTiles *
+                  (winograd::ReadAhead::kInputPixels + 3 * winograd::ReadAhead::kResultPixels) <=
+              winograd::ReadAhead::kMostPixels);
 /// Outputs that go together. Up to kMostOutputs all do, so that tiles are transformed once, if
 /// there are few enough channels for their sums to stay in the second-level cache.
 constexpr std::int64_t kOutputs = 128, kMostOutputs = 256;
@@ -154,16 +156,21 @@ void run_correlation(const KernelArgs& args, const Correlation& shape, Blocks bl
   const Tensor weight = with_taps(args.in(1));
   Taps<const float> taps = taps_of<const float>(weight);
   if (shape.transposed) std::swap(taps.channel_stride, taps.output_stride);
-  const Tensor bias = args.has(2) ? args.in(2).contiguous() : Tensor();
+  const Tensor bias = !shape.transposed && args.has(2) ? args.in(2).contiguous() : Tensor();
   const bool convert = !args.out().is_contiguous(kChannelsLast);
   const Tensor result =
       convert ? new_tensor(args.out().sizes(), kFloat32, kCPU, kChannelsLast) : args.out();
   const ConvEpilogue after(args, kChannelsLast);
+  using Kind = winograd::Epilogue::Kind;
   const winograd::Epilogue epilogue = {
+      .kind = !after.empty()        ? Kind::affine
+              : after.of_gradient() ? Kind::gradient
+                                    : Kind::bias,
       .bias = bias.defined() ? bias.impl()->typed<float>() : nullptr,
       .scale = after.scale(),
       .shift = after.shift(),
       .residual = after.residual(),
+      .rectified = after.rectified(),
       .relu = after.relu(),
       .cap = after.cap()};
   correlate(shape, images.impl()->typed<float>(), taps, epilogue, result.impl()->typed<float>(),
@@ -197,7 +204,8 @@ void run(const KernelArgs& args) {
 
 void register_winograd() {
   enum Bits { kStride1 = 1, kStride2 };  // blocks change none
-  for (OpId op : kConvolutions) {
+  for (OpId op : {OpId::conv2d, OpId::conv2d_fused, OpId::conv2d_backward_input,
+                  OpId::conv2d_backward_input_fused, OpId::conv2d_backward_weight}) {
     add(op, {"Winograd F(4x4,3x3)", refuse_stride_1, run<Blocks::usual>, kStride1});
     add(op, {"Winograd F(4x4,2x2) at stride 2", refuse_stride_2, run<Blocks::usual>, kStride2});
     if (op == OpId::conv2d_backward_weight) continue;

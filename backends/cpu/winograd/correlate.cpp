@@ -107,11 +107,16 @@ class TransformedWeights {
 };
 
 /// What part number `part` does of the epilogue: of several that add up, the first adds the bias
-/// and the last does the rest.
-Epilogue epilogue_of(const Correlation& s, std::int64_t part, const Epilogue& all) {
-  if (s.transposed || s.parts() == 1) return all;
-  Epilogue own;
-  if (part + 1 == s.parts()) own = all;
+/// and the last does the rest. Its pixels begin `offset` elements behind those of all images.
+Epilogue epilogue_of(const Correlation& s, std::int64_t part, const Epilogue& all,
+                     std::int64_t offset) {
+  Epilogue own = all;
+  if (s.transposed) {
+    if (own.residual) own.residual += offset;
+    if (own.rectified) own.rectified += offset;
+    return own;
+  }
+  if (part + 1 < s.parts()) own = {};
   own.bias = part == 0 ? all.bias : nullptr;
   return own;
 }
@@ -172,6 +177,19 @@ struct Call {
   Buffer inside, outside;
 };
 
+Images<const float> laid_out_like(const Images<float>& images, const float* data) {
+  return {data,
+          images.h,
+          images.w,
+          images.image_stride,
+          images.line_stride,
+          images.pixel_stride,
+          images.tile_rows,
+          images.tile_columns,
+          images.pad_h,
+          images.pad_w};
+}
+
 /// A block of tiles with some outputs. `next` comes after it.
 void run_block(const Call& call, const TransformedWeights& weights, const Block& block,
                const Block& next, std::int64_t output, std::int64_t outputs) {
@@ -182,6 +200,8 @@ void run_block(const Call& call, const TransformedWeights& weights, const Block&
   const Part results{block.first_tile, block.tiles, output, outputs};
   for (std::int64_t i = 0; i < s.parts(); ++i) {
     const PartOfCorrelation part = s.part(i, block.region);
+    const Images<float> images = s.results(part, call.result);
+    const Epilogue epilogue = epilogue_of(s, i, call.epilogue, images.data - call.result);
     // The parts are terms of the same pixels, or transposed give different ones.
     const bool add = i > 0 && !s.transposed;
     for (std::int64_t c = 0; c < s.channels; c += kChannels) {
@@ -191,8 +211,11 @@ void run_block(const Call& call, const TransformedWeights& weights, const Block&
       Products products =
           weights.products(part, tiles, block.tiles, c, channels, output, outputs, sums);
       ReadAhead ahead = reads_after(s, call.images, block, next, i, c);
-      if (!call.stream && !add && c + channels == s.channels) {
-        ahead.add(s.results<const float>(part, call.result), results);
+      if (c + channels == s.channels) {
+        if (!call.stream && !add) ahead.add(laid_out_like(images, images.data), results);
+        for (const float* beside : {epilogue.residual, epilogue.rectified}) {
+          if (beside) ahead.add(laid_out_like(images, beside), results);
+        }
       }
       ahead.during(products);
       winograd_kernels().products(products);
@@ -200,8 +223,7 @@ void run_block(const Call& call, const TransformedWeights& weights, const Block&
     const StoreMode mode = add           ? StoreMode::add
                            : call.stream ? StoreMode::stream
                                          : StoreMode::usual;
-    part.filter.output(sums, epilogue_of(s, i, call.epilogue), results,
-                       s.results(part, call.result), mode);
+    part.filter.output(sums, epilogue, results, images, mode);
   }
 }
 

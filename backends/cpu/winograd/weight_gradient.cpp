@@ -22,7 +22,7 @@ constexpr std::int64_t kOutputs = 128;
 /// stay in the caches.
 constexpr std::int64_t kTilesAtATime = 32, kFewestAtATime = 4;
 static_assert(kChannels <= kMostChannels && kOutputs <= kMostChannels);
-static_assert(2 * kTilesAtATime <= ReadAhead::kMostTiles);
+static_assert(2 * kTilesAtATime * ReadAhead::kInputPixels <= ReadAhead::kMostPixels);
 /// Images of so many elements together are still in the caches; asking for them would only take
 /// time.
 constexpr std::int64_t kCachedNumel = 4 << 20;

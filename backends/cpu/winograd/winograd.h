@@ -178,8 +178,8 @@ void weight_gradient(const Correlation& shape, const float* images, const float*
 /// that a tile reads are too short for processors to foresee.
 class ReadAhead {
  public:
-  /// Adds the pixels of tiles of results, which wait for their lines otherwise when they are
-  /// stored. All in all at most kMostTiles tiles.
+  /// Adds the pixels of tiles of results, or of what is read along with them, which otherwise wait
+  /// for their lines.
   void add(const Images<const float>& results, const Part& tiles) { add(results, tiles, 1, 1); }
   /// The pixels that tiles of a part read, but for those that tiles of its region before them do.
   void add(const Images<const float>& inputs, const Part& tiles, const PartOfCorrelation& part) {
@@ -191,15 +191,16 @@ class ReadAhead {
     products.lines_ahead = lines_;
   }
 
-  static constexpr std::int64_t kMostTiles = 64;
+  /// All that is added may have so many pixels; so many have a tile's inputs and results.
+  static constexpr std::int64_t kMostPixels = 2304;
+  static constexpr std::int64_t kInputPixels = (kTile + kTaps - 1) * (kTile + kTaps - 1);
+  static constexpr std::int64_t kResultPixels = kTile * kTile;
 
  private:
-  static constexpr std::int64_t kMostPixels = kTile + 2;  ///< in one dimension
-
   void add(const Images<const float>& images, const Part& tiles, std::int64_t taps_h,
            std::int64_t taps_w);
 
-  std::array<Lines, kMostTiles * kMostPixels * kMostPixels> pieces_;
+  std::array<Lines, kMostPixels> pieces_;
   std::int64_t pieces_count_ = 0, lines_ = 0;
 };
 

@@ -12,16 +12,8 @@ namespace {
 
 void infer(Infer& c) {
   const auto& a = c.attrs<conv2d_backward_input_attrs>();
-  const Tensor& grad = c.in(0);
-  const Tensor& weight = c.in(1);
-  check_conv_dtypes("conv2d_backward_input", grad, "grad", weight, "weight");
-  const ConvShape shape = conv_shape("conv2d_backward_input", a.input_size, weight.sizes(),
-                                     {a.stride, a.padding, a.dilation, a.groups});
-  check<ShapeError>(grad.sizes() == IntList(shape.output_sizes()),
-                    "conv2d_backward_input: grad has size {}, but the convolution of an input of "
-                    "size {} gives {}",
-                    grad.sizes(), a.input_size, shape.output_sizes());
-  c.out(grad.dtype(), a.input_size, conv_format(grad, weight));
+  infer_conv2d_backward_input(c, "conv2d_backward_input", a.input_size,
+                              {a.stride, a.padding, a.dilation, a.groups});
 }
 
 }  // namespace

@@ -108,4 +108,16 @@ ConvShape infer_conv2d(Infer& c, const char* op, const ConvWindow& window) {
   return shape;
 }
 
+void infer_conv2d_backward_input(Infer& c, const char* op, IntList input,
+                                 const ConvWindow& window) {
+  const Tensor& grad = c.in(0);
+  const Tensor& weight = c.in(1);
+  check_conv_dtypes(op, grad, "grad", weight, "weight");
+  const ConvShape shape = conv_shape(op, input, weight.sizes(), window);
+  check<ShapeError>(grad.sizes() == IntList(shape.output_sizes()),
+                    "{}: grad has size {}, but the convolution of an input of size {} gives {}", op,
+                    grad.sizes(), input, shape.output_sizes());
+  c.out(grad.dtype(), input, conv_format(grad, weight));
+}
+
 }  // namespace facula

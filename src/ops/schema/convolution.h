@@ -41,5 +41,8 @@ MemoryFormat conv_format(const Tensor& a, const Tensor& b);
 /// Checks and adds the result of a convolution of inputs 0 (input), 1 (weight) and 2 (bias, maybe
 /// absent).
 ConvShape infer_conv2d(Infer& c, const char* op, const ConvWindow& window);
+/// Checks and adds the gradient of a convolution's input, of size `input`, from inputs 0 (grad) and
+/// 1 (weight).
+void infer_conv2d_backward_input(Infer& c, const char* op, IntList input, const ConvWindow& window);
 
 }  // namespace facula
