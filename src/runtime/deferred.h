@@ -1,11 +1,12 @@
 // Calls that run when somebody reads their result.
 //
-// Inside a module's forward(), the results of a few ops (fusion.h) have shape, dtype and history,
-// but no memory yet: storage without data, whose context is the call that computes it. Whoever
-// needs the elements settles it first: the dispatcher for inputs, data_ptr() and the like, and
-// every in-place write for what is still to be computed from the written tensor, and the end of the
-// outermost forward() for what somebody keeps beyond it. So nobody can tell the difference, except
-// that relu may find its input not computed yet and do everything in one pass.
+// Inside a module's forward() and a backward pass, the results of a few ops (fusion.h) have shape,
+// dtype and history, but no memory yet: storage without data, whose context is the call that
+// computes it. Whoever needs the elements settles it first: the dispatcher for inputs, data_ptr()
+// and the like, and every in-place write for what is still to be computed from the written tensor,
+// and the end of the outermost forward() or pass for what somebody keeps beyond it. So nobody can
+// tell the difference, except that relu, or its gradient, may find its input not computed yet and
+// do everything in one pass.
 #pragma once
 
 #include <cstddef>

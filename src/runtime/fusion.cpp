@@ -302,11 +302,11 @@ Tensor fused_sum(const Tensor& a, const Tensor& b, const Tensor& rectified) {
     return d && d->values.id == OpId::conv2d_backward_input ? d : nullptr;
   };
   const auto of_a = gradient(a), of_b = gradient(b);
-  const auto weights = [](const auto& d) { return d ? d->values.inputs[1].numel() : 0; };
   if (!of_a && !of_b) return {};
   // Small weights, as those of shortcuts, are of convolutions that take nothing along.
-  return weights(of_a) >= weights(of_b) ? fused_gradient(of_a->values, b, rectified)
-                                        : fused_gradient(of_b->values, a, rectified);
+  const auto weights = [](const auto& d) { return d ? d->values.inputs[1].numel() : -1; };
+  return weights(of_a) > weights(of_b) ? fused_gradient(of_a->values, b, rectified)
+                                       : fused_gradient(of_b->values, a, rectified);
 }
 
 /// relu_backward(grad, rectified) with what `grad` waits for; undefined if it does not take that

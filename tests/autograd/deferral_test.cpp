@@ -72,6 +72,10 @@ Tensor three_readers(const Net& net, const Tensor& x) {
   const Tensor y = relu(net.a(x));
   return net.a(y) + net.b(y) * y;
 }
+Tensor without_outputs(const Net& net, const Tensor& x) {
+  const Tensor y = relu(net.a(x));
+  return cat({conv2d(y, ones({0, 16, 3, 3}), {}, {1}, {1}), y}, 1);
+}
 Tensor without_relu(const Net& net, const Tensor& x) { return net.b(net.a(x) + x) + x; }
 Tensor detached(const Net& net, const Tensor& x) { return net.b(relu(net.a(x)).detach()) + x; }
 
@@ -129,6 +133,15 @@ TEST(GradientDeferral, FusedGradientsHaveTheBitsOfTheParts) {
       const AnomalyMode looks_at_every_gradient;
       expect_same(fused, gradients(c.forward, format));
     }
+  }
+}
+
+// Their weights have no elements, and which layout their gradients have is open.
+TEST(GradientDeferral, ConvolutionsMayHaveNoOutputs) {
+  for (MemoryFormat format : {kChannelsLast, kContiguous}) {
+    const std::vector<Tensor> fused = gradients(without_outputs, format);
+    const AnomalyMode looks_at_every_gradient;
+    expect_same(fused, gradients(without_outputs, format));
   }
 }
 
