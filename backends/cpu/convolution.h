@@ -33,6 +33,7 @@ class ConvEpilogue {
   /// What lies like the result is brought into `format`, in which that is.
   ConvEpilogue(const KernelArgs& args, MemoryFormat format);
 
+  /// Nothing for finish() to do: what follows a gradient is left to Winograd's transforms.
   bool empty() const { return !scale_.defined(); }
   /// Of a gradient: a sum, relu's gradient or both, by the residual and what relu gave.
   bool of_gradient() const { return of_gradient_; }

@@ -6,6 +6,7 @@
 
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "tests/backends/kernel_check.h"
 
@@ -55,6 +56,19 @@ TEST(LogSumExp, OfInfinitiesFollowsPyTorch) {
         EXPECT_NEAR(y[7].item(), exact[7].item(), 1e-5);
       }
     }
+  }
+}
+
+// Infinity less infinity is no number, and nothing hides that.
+TEST(LogSumExp, GradientsAtInfinitiesFollowPyTorch) {
+  const double nan = std::nan("");
+  const std::vector<std::vector<double>> rows[] = {
+      {{-kInf, 1}, {0, 1}},       {{-kInf, -kInf}, {nan, nan}}, {{kInf, 1}, {nan, 0}},
+      {{kInf, kInf}, {nan, nan}}, {{kInf, -kInf}, {nan, 0}},    {{nan, 1}, {nan, nan}}};
+  for (const auto& row : rows) {
+    const Tensor x = tensor(row[0], {2}, kFloat32).requires_grad_();
+    logsumexp(x, {0}).backward();
+    expect_close(x.grad(), tensor(row[1], {2}, kFloat32), 0, "gradient");
   }
 }
 
