@@ -28,7 +28,7 @@ void with_type(DType dtype, F f) {
 /// together.
 class Lines {
  public:
-  static constexpr std::int64_t kMaxLines = 512;
+  static constexpr std::int64_t kMaxLines = 1024;
 
   Lines(const TensorImpl& a, const TensorImpl& b, int dim, bool b_has_dim) {
     int place = 0;  // of the dimension in b
@@ -43,6 +43,9 @@ class Lines {
       }
     }
     if (outer_.empty()) return;
+    for (Axis& axis : outer_) {
+      if (axis.a == 1 && axis.size > 1) std::swap(axis, outer_.back());
+    }
     columns = outer_.back();
     outer_.pop_back();
   }
@@ -80,7 +83,7 @@ class Lines {
   /// Lines that are best gone through together: pieces of memory worth the way, and work for
   /// several threads.
   std::int64_t together() const {
-    return along.a == 1 ? 1 : std::clamp<std::int64_t>(columns.size / 8, 128, kMaxLines);
+    return along.a == 1 ? 1 : std::clamp<std::int64_t>(columns.size / 4, 128, kMaxLines);
   }
 
   Axis along, columns;

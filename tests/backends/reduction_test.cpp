@@ -127,57 +127,6 @@ TEST(Reduction, NanInEveryRowOfColumns) {
   }
 }
 
-// In rows that are compared in whole blocks of 64 and the rest, dense and strided, NaN included.
-TEST(Reduction, ArgmaxIsTheFirstOfEqualElements) {
-  Source source(3);
-  for (const std::int64_t n : {50, 200, 9000}) {
-    for (const std::int64_t place : {0L, 49L, 63L, 64L, 130L, 4160L, n - 1}) {
-      if (place >= n) continue;
-      for (const float largest : {100.0f, std::numeric_limits<float>::quiet_NaN()}) {
-        Tensor x = source.values({2, n});
-        for (std::int64_t i = place; i < n; i += 37) x.select(1, i).fill_(largest);
-        for (const Tensor& layout : in_every_layout(x)) {
-          EXPECT_EQ(argmax(layout, 1).to_vector<std::int64_t>(),
-                    (std::vector<std::int64_t>{place, place}))
-              << n << ", " << largest;
-        }
-        EXPECT_EQ(argmin(x * -1, 1).to_vector<std::int64_t>(),
-                  (std::vector<std::int64_t>{place, place}));
-      }
-    }
-  }
-}
-
-// Of more lines than are gone through together, in several blocks, and of few lines.
-TEST(Reduction, ArgmaxOfColumnsIsTheFirstOfEqualElements) {
-  Source source(4);
-  for (const std::int64_t columns : {3, 700}) {
-    for (const float largest : {100.0f, std::numeric_limits<float>::quiet_NaN()}) {
-      const Tensor x = source.values({9000 / columns, columns});
-      std::vector<std::int64_t> places(static_cast<std::size_t>(columns));
-      for (std::int64_t k = 0; k < columns; ++k) {
-        places[k] = k * 7 % x.size(0);
-        const Tensor column = x.select(1, k);
-        for (std::int64_t i = places[k]; i < x.size(0); i += 5) column.select(0, i).fill_(largest);
-      }
-      EXPECT_EQ(argmax(x, 0).to_vector<std::int64_t>(), places) << columns << ", " << largest;
-      EXPECT_EQ(argmin(x * -1, 0).to_vector<std::int64_t>(), places) << columns << ", " << largest;
-    }
-  }
-}
-
-// Each thread looks through parts.
-TEST(Reduction, ArgmaxOfAllIsTheFirstOfEqualElements) {
-  for (const std::int64_t place : {0, 65535, 65536, 150'000, 199'999}) {
-    for (const float largest : {100.0f, std::numeric_limits<float>::quiet_NaN()}) {
-      const Tensor x = zeros({200'000});
-      for (std::int64_t i = place; i < x.numel(); i += 40'000) x.select(0, i).fill_(largest);
-      EXPECT_EQ(argmax(x).item<std::int64_t>(), place) << largest;
-      EXPECT_EQ(argmin(x * -1).item<std::int64_t>(), place) << largest;
-    }
-  }
-}
-
 TEST(Reduction, AnyAndAllFindTheOnlyElement) {
   for (const DType dtype : {kFloat32, kFloat64, kInt32, kInt64, kUInt8, kBool}) {
     for (const std::int64_t place : {0, 70, 699}) {

@@ -1,13 +1,10 @@
 #include "backends/cpu/kernels/cumsum.h"
 
+#include "backends/cpu/kernels/many_rows.h"
 #include "backends/cpu/kernels/stream_line.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
-
-/// Elements of a cache line.
-template <class T>
-constexpr int kLine = kLineBytes / sizeof(T);
 
 /// Rows are too short and too far apart for processors to foresee them.
 constexpr std::int64_t kRowsAhead = 4;
@@ -43,8 +40,153 @@ void columns(const T* x, std::int64_t x_step, std::int64_t rows, std::int64_t n,
          : columns_of<false>(x, x_step, rows, n, y, y_step);
 }
 
+// A row goes by blocks of kChunks chunks of as many elements, whose sums do not wait for each
+// other.
+
+constexpr int kChunks = 8;
+constexpr std::int64_t kBlock = kChunks * kChunks;
+
+/// What comes before each chunk of a block with these totals; `before` is what comes before the
+/// block, and then before the next.
+[[gnu::always_inline]] inline void before_chunks(const double* totals, double& before,
+                                                 double* of_chunks) {
+  double sum = 0;
+#pragma GCC unroll 8
+  for (int i = 0; i < kChunks; ++i) {
+    of_chunks[i] = sum;
+    sum += totals[i];
+  }
+  for (int i = 0; i < kChunks; ++i) of_chunks[i] += before;
+  before += sum;
+}
+
+#if defined(__AVX2__)
+
+#if defined(__AVX512F__)
+/// An element of every chunk. Masks keep GCC 12 from warning of what the plain forms leave
+/// undefined.
+using Lanes = __m512d;
+constexpr __mmask8 kAll = 0xff;
+[[gnu::always_inline]] inline Lanes load(const double* x) { return _mm512_loadu_pd(x); }
+[[gnu::always_inline]] inline void store(Lanes x, double* to) { _mm512_storeu_pd(to, x); }
+[[gnu::always_inline]] inline Lanes plus(Lanes sum, __m256 x) {
+  return _mm512_add_pd(sum, _mm512_maskz_cvtps_pd(kAll, x));
+}
+[[gnu::always_inline]] inline __m256 rounded_sum(Lanes x, Lanes y) {
+  // The same bits from multipliers: adders share their units with conversions.
+  return _mm512_maskz_cvtpd_ps(kAll, _mm512_fmadd_pd(x, _mm512_set1_pd(1), y));
+}
+#else
+struct Lanes {
+  __m256d low, high;
+};
+[[gnu::always_inline]] inline Lanes load(const double* x) {
+  return {_mm256_loadu_pd(x), _mm256_loadu_pd(x + 4)};
+}
+[[gnu::always_inline]] inline void store(Lanes x, double* to) {
+  _mm256_storeu_pd(to, x.low);
+  _mm256_storeu_pd(to + 4, x.high);
+}
+[[gnu::always_inline]] inline Lanes plus(Lanes sum, __m256 x) {
+  return {_mm256_add_pd(sum.low, _mm256_cvtps_pd(_mm256_castps256_ps128(x))),
+          _mm256_add_pd(sum.high, _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)))};
+}
+[[gnu::always_inline]] inline __m256 rounded_sum(Lanes x, Lanes y) {
+  const __m256d one = _mm256_set1_pd(1);
+  return _mm256_set_m128(_mm256_cvtpd_ps(_mm256_fmadd_pd(x.high, one, y.high)),
+                         _mm256_cvtpd_ps(_mm256_fmadd_pd(x.low, one, y.low)));
+}
+#endif
+
+[[gnu::always_inline]] inline void transpose(__m256 (&x)[kChunks]) {
+  __m256 pairs[kChunks], fours[kChunks];
+  for (int i = 0; i < kChunks; i += 2) {
+    pairs[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
+    pairs[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
+  }
+  for (int i = 0; i < kChunks; i += 4) {
+    for (int k = 0; k < 2; ++k) {
+      fours[i + 2 * k] = _mm256_shuffle_ps(pairs[i + k], pairs[i + k + 2], 0x44);
+      fours[i + 2 * k + 1] = _mm256_shuffle_ps(pairs[i + k], pairs[i + k + 2], 0xee);
+    }
+  }
+  for (int i = 0; i < kChunks / 2; ++i) {
+    x[i] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);
+    x[i + 4] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31);
+  }
+}
+
+/// Blocks on their way: while one is summed, the sums of the one before are written.
+template <bool kStream>
+void blocks(const float* __restrict x, std::int64_t n, float* __restrict y, double& before) {
+  constexpr double kZeros[kChunks] = {};
+  __m256 own[kChunks], done[kChunks];
+  Lanes sums[kChunks], earlier = load(kZeros);
+  const auto read = [&](std::int64_t i) FACULA_INLINED {
+    for (int k = 0; k < kChunks; ++k) own[k] = _mm256_loadu_ps(x + i + k * kChunks);
+    transpose(own);
+  };
+  const auto write = [&](std::int64_t i) FACULA_INLINED {
+    transpose(done);
+    for (int k = 0; k < kChunks; ++k) {
+      float* to = y + i + k * kChunks;
+      kStream ? _mm256_stream_ps(to, done[k]) : _mm256_storeu_ps(to, done[k]);
+    }
+  };
+  for (std::int64_t i = 0; i < n; i += kBlock) {
+    read(i);
+    Lanes sum = load(kZeros);
+    for (int k = 0; k < kChunks; ++k) {
+      if (i > 0) done[k] = rounded_sum(sums[k], earlier);
+      sums[k] = sum = plus(sum, own[k]);
+    }
+    double totals[kChunks], of_chunks[kChunks];
+    store(sum, totals);
+    before_chunks(totals, before, of_chunks);
+    earlier = load(of_chunks);
+    if (i > 0) write(i - kBlock);
+  }
+  for (int k = 0; k < kChunks; ++k) done[k] = rounded_sum(sums[k], earlier);
+  write(n - kBlock);
+}
+
+#else
+
+template <bool kStream>
+void blocks(const float* __restrict x, std::int64_t n, float* __restrict y, double& before) {
+  for (std::int64_t i = 0; i < n; i += kBlock) {
+    double sums[kChunks][kChunks], totals[kChunks] = {}, of_chunks[kChunks];
+    for (int k = 0; k < kChunks; ++k) {
+#pragma GCC unroll 8
+      for (int c = 0; c < kChunks; ++c) {
+        sums[c][k] = totals[c] += static_cast<double>(x[i + c * kChunks + k]);
+      }
+    }
+    before_chunks(totals, before, of_chunks);
+    for (int c = 0; c < kChunks; ++c) {
+      for (int k = 0; k < kChunks; ++k) {
+        y[i + c * kChunks + k] = static_cast<float>(sums[c][k] + of_chunks[c]);
+      }
+    }
+  }
+}
+
+#endif
+
+template <bool kStream>
+void row_of(const float* x, std::int64_t n, float* y) {
+  double before = 0;
+  std::int64_t i = n / kBlock * kBlock;
+  if (i > 0) blocks<kStream>(x, i, y, before);
+  for (; i < n; ++i) y[i] = static_cast<float>(before += static_cast<double>(x[i]));
+}
+
+void row(const float* x, std::int64_t n, float* y, bool stream) {
+  stream ? row_of<true>(x, n, y) : row_of<false>(x, n, y);
+}
+
 }  // namespace
 
-extern const CumsumKernels cumsum_kernels = {{columns<float>}, {columns<double>}};
+extern const CumsumKernels cumsum_kernels = {{columns<float>}, {columns<double>}, row};
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -1,4 +1,4 @@
-// Running sums of columns, in double.
+// Running sums of columns and rows, in double.
 #pragma once
 
 #include "backends/cpu/kernels/kernel_names.h"
@@ -6,7 +6,9 @@
 namespace facula::cpu {
 
 /// Columns that are summed together, at most.
-constexpr std::int64_t kCumsumColumns = 512;
+constexpr std::int64_t kCumsumColumns = 1024;
+/// Elements from which on rows have a loop of their own.
+constexpr std::int64_t kCumsumLongRow = 64;
 
 template <class T>
 struct CumsumLoops {
@@ -19,6 +21,9 @@ struct CumsumLoops {
 struct CumsumKernels {
   CumsumLoops<float> f32;
   CumsumLoops<double> f64;
+  /// A row of n elements. With `stream`, y is aligned to a line of the cache and may be written
+  /// past the caches.
+  void (*row)(const float* x, std::int64_t n, float* y, bool stream);
 };
 
 }  // namespace facula::cpu

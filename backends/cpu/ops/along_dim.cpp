@@ -4,9 +4,9 @@
 
 #include "backends/cpu/copy.h"
 #include "backends/cpu/kernels/cumsum.h"
+#include "backends/cpu/kernels/extremes.h"
 #include "backends/cpu/lines.h"
 #include "backends/cpu/loops_of.h"
-#include "backends/cpu/reduction.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/streaming.h"
@@ -53,16 +53,18 @@ void sums_of_any(const Lines& lines, const TensorImpl& self, const TensorImpl& o
   lines.for_each(run, lines.along.a == 1 ? kLinesTogether : lines.together());
 }
 
+bool begins_line(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 64 == 0; }
+
 /// The same bits for lines that lie beside each other.
 template <class T>
 void sums_of_columns(const Lines& lines, const TensorImpl& self, const TensorImpl& out) {
   static_assert(Lines::kMaxLines <= kCumsumColumns);
-  constexpr std::int64_t kLineBytes = 64, kSize = sizeof(T);
   const Lines::Axis along = lines.along;
-  const bool past_caches = worth_streaming(out.numel * kSize) && along.b * kSize % kLineBytes == 0;
+  const T* next_row = out.typed<T>() + along.b;
+  const bool past_caches = worth_streaming(out.numel * size_of(out.dtype)) && begins_line(next_row);
   const auto run = [&](std::int64_t from, std::int64_t to, std::int64_t n) {
     T* y = out.typed<T>() + to;
-    const bool stream = past_caches && reinterpret_cast<std::uintptr_t>(y) % kLineBytes == 0;
+    const bool stream = past_caches && begins_line(y);
     loops_of<T>(cumsum_kernels())
         .columns(self.typed<T>() + from, along.a, along.size, n, y, along.b, stream);
     if (stream) finish_streaming();
@@ -70,16 +72,32 @@ void sums_of_columns(const Lines& lines, const TensorImpl& self, const TensorImp
   lines.for_each(run, lines.together());
 }
 
+void sums_of_rows(const Lines& lines, const TensorImpl& self, const TensorImpl& out) {
+  const bool past_caches = worth_streaming(out.numel * size_of(out.dtype));
+  const auto run = [&](std::int64_t from, std::int64_t to, std::int64_t) {
+    float* y = out.typed<float>() + to;
+    const bool stream = past_caches && begins_line(y);
+    cumsum_kernels().row(self.typed<float>() + from, lines.along.size, y, stream);
+    if (stream) finish_streaming();
+  };
+  lines.for_each(run, 1);
+}
+
 void cumsum(const KernelArgs& args) {
   const TensorImpl& self = *args.in(0).impl();
   const TensorImpl& out = *args.out().impl();
   const int dim = wrap_dim(args.attrs<ops::cumsum_attrs>().dim, self.dim, "cumsum");
   const Lines lines(self, out, dim, true);
-  const bool columns = lines.along.a != 1 && lines.columns.a == 1 && lines.columns.b == 1;
+  const Lines::Axis along = lines.along, next = lines.columns;
+  const bool columns = along.a != 1 && next.a == 1 && next.b == 1;
+  const bool rows = along.a == 1 && along.b == 1 && along.size >= kCumsumLongRow;
   with_type(self.dtype, [&](auto element) {
     using T = decltype(element);
     if constexpr (std::is_floating_point_v<T>) {
       if (columns) return sums_of_columns<T>(lines, self, out);
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      if (rows) return sums_of_rows(lines, self, out);
     }
     sums_of_any<T>(lines, self, out);
   });
@@ -87,126 +105,83 @@ void cumsum(const KernelArgs& args) {
 
 // --- argmax, argmin ------------------------------------------------------------------------------
 
-/// The first of the elements, one of which is, that equals `value`, or that is NaN.
-template <class T>
-std::int64_t find(const T* x, std::int64_t stride, std::int64_t n, T value) {
-  const bool is_nan = value != value;
-  const auto found = [=](T element) { return is_nan ? element != element : element == value; };
-  std::int64_t i = 0;
-  constexpr std::int64_t kTogether = 64;  // elements compared at once
-  for (; stride == 1 && i + kTogether <= n; i += kTogether) {
-    int any = 0;
-    for (std::int64_t k = 0; k < kTogether; ++k) any |= found(x[i + k]);
-    if (any) break;
-  }
-  while (!found(x[i * stride])) ++i;
-  return i;
-}
-
-/// Whether `value` takes the place of the best so far: NaN does, and gives it up to nobody.
 template <bool greatest, class T>
-bool beats(T value, T best) {
-  return best == best && (value != value || (greatest ? value > best : value < best));
+const ExtremeLoops<T>& extreme_loops() {
+  const ExtremeLoopsOf<T>& loops = extreme_kernels();
+  return greatest ? loops.greatest : loops.least;
 }
 
-template <class T, bool greatest>
-const ReductionLoops& loops_of_extremes() {
-  const OpId id = greatest ? OpId::amax : OpId::amin;
-  return reduction_loops[static_cast<int>(id)][static_cast<int>(dtype_of<T>)];
-}
-
-/// The position of the extreme element of a line. The vectorised amax or amin loop finds the
-/// extreme of a block; only a block that beats the best so far is searched for its place.
-template <class T, bool greatest>
-std::int64_t extreme(const T* x, std::int64_t n, std::int64_t stride) {
-  constexpr std::int64_t kBlock = 4096;
-  const ReductionLoops& loops = loops_of_extremes<T, greatest>();
-  const auto bytes = stride * static_cast<std::int64_t>(sizeof(T));
-  T best{};
-  std::int64_t place = -1;
-  for (std::int64_t begin = 0; begin < n; begin += kBlock) {
-    const std::int64_t count = std::min(kBlock, n - begin);
-    const T* block = x + begin * stride;
-    T candidate;
-    loops.rows(block, 1, 0, count, bytes, &candidate);
-    if (place >= 0 && !beats<greatest>(candidate, best)) continue;
-    best = candidate;
-    place = begin + find(block, stride, count, candidate);
-    if (candidate != candidate) break;
-  }
-  return place;
-}
-
-/// The same on all threads, of a line that is the only one.
-template <class T, bool greatest>
-std::int64_t extreme_of_parts(const T* x, std::int64_t n, std::int64_t stride) {
+/// The position of the extreme element of a row that is the only one, on all threads.
+template <bool greatest, class T>
+std::int64_t extreme_of_parts(const T* x, std::int64_t n) {
   constexpr std::int64_t kPart = 1 << 16;
   const std::int64_t parts = (n + kPart - 1) / kPart;
   const Scratch<std::int64_t> places(parts);
   base::parallel_for(parts, [&](std::int64_t part) {
     const std::int64_t begin = part * kPart;
-    places.data()[part] =
-        begin + extreme<T, greatest>(x + begin * stride, std::min(kPart, n - begin), stride);
+    std::int64_t& place = places.data()[part];
+    extreme_loops<greatest, T>().rows(x + begin, 0, 1, std::min(kPart, n - begin), &place, 0);
+    place += begin;
   });
+  // Of equal ones the first stays, and NaN.
   return *std::min_element(places.data(), places.data() + parts, [&](auto one, auto other) {
-    return beats<greatest>(x[one * stride], x[other * stride]);
+    const T value = x[one], best = x[other];
+    return best == best && (value != value || (greatest ? value > best : value < best));
   });
 }
 
-/// The same for n neighbouring lines, by blocks of rows that stay in the second-level cache.
-template <class T, bool greatest>
-void extremes_of_columns(const T* x, const Lines& lines, std::int64_t n, std::int64_t* places) {
-  const ReductionLoops& loops = loops_of_extremes<T, greatest>();
-  const auto bytes = lines.along.a * static_cast<std::int64_t>(sizeof(T));
-  constexpr std::int64_t kBlockElements = 16384;
-  const std::int64_t rows = kBlockElements / n;
-  T best[Lines::kMaxLines], candidates[Lines::kMaxLines];
-  for (std::int64_t begin = 0; begin < lines.along.size; begin += rows) {
-    const std::int64_t count = std::min(rows, lines.along.size - begin);
-    const T* block = x + begin * lines.along.a;
-    loops.columns(block, count, bytes, n, candidates);
-    for (std::int64_t k = 0; k < n; ++k) {
-      if (begin > 0 && !beats<greatest>(candidates[k], best[k])) continue;
-      best[k] = candidates[k];
-      places[k * lines.columns.b] = begin + find(block + k, lines.along.a, count, best[k]);
-    }
+template <bool greatest, class T>
+void extremes_of(const Lines& lines, const T* x, std::int64_t* places) {
+  constexpr std::int64_t kRowElements = 16384;
+  const ExtremeLoops<T>& loops = extreme_loops<greatest, T>();
+  const std::int64_t length = lines.along.size;
+  const Lines::Axis next = lines.columns;
+  if (lines.along.a == 1 || length == 1) {
+    const auto rows = [&](std::int64_t from, std::int64_t to, std::int64_t n) {
+      loops.rows(x + from, next.a, n, length, places + to, next.b);
+    };
+    lines.for_each(rows, std::max<std::int64_t>(1, kRowElements / length));
+  } else {
+    const auto columns = [&](std::int64_t from, std::int64_t to, std::int64_t n) {
+      loops.columns(x + from, lines.along.a, length, n, places + to, next.b);
+    };
+    static_assert(Lines::kMaxLines <= kExtremeColumns);
+    lines.for_each(columns, lines.together());
   }
+}
+
+Tensor dense(const Tensor& input) {
+  if (input.is_contiguous()) return input;
+  Tensor copy = new_tensor(input.sizes(), input.dtype(), kCPU);
+  copy_elements(input, copy);
+  return copy;
 }
 
 Tensor flattened(const Tensor& input) {
-  Tensor dense = input;
-  if (!input.is_contiguous()) {
-    dense = new_tensor(input.sizes(), input.dtype(), kCPU);
-    copy_elements(input, dense);
-  }
-  return alias(*dense.impl(), {input.numel()}, {1}, dense.storage_offset());
+  const Tensor whole = dense(input);
+  return alias(*whole.impl(), {input.numel()}, {1}, whole.storage_offset());
 }
 
 template <bool greatest>
 void extremes(const Tensor& input, std::optional<std::int64_t> dim, bool keepdim,
               const Tensor& out) {
   const Tensor self = dim || input.dim() == 0 ? input : flattened(input);
-  const TensorImpl& impl = *self.impl();
-  const int axis = dim ? wrap_dim(*dim, impl.dim, "argmax") : 0;
-  const bool has_dim = dim && keepdim && impl.dim > 0;
-  const Lines lines(impl, *out.impl(), axis, has_dim);
-  with_type(impl.dtype, [&](auto element) {
-    using T = decltype(element);
-    const auto search = [&](std::int64_t from, std::int64_t to, std::int64_t n) {
-      const T* x = impl.typed<T>() + from;
-      auto* places = out.impl()->typed<std::int64_t>() + to;
-      if (out.numel() == 1) {
-        *places = extreme_of_parts<T, greatest>(x, lines.along.size, lines.along.a);
-      } else if (lines.columns.a != 1) {
-        for (std::int64_t k = 0; k < n; ++k) {
-          places[k * lines.columns.b] =
-              extreme<T, greatest>(x + k * lines.columns.a, lines.along.size, lines.along.a);
-        }
-      } else {
-        extremes_of_columns<T, greatest>(x, lines, n, places);
-      }
-    };
-    lines.for_each(search, lines.together());
+  const int axis = dim ? wrap_dim(*dim, self.dim(), "argmax") : 0;
+  const bool has_dim = dim && keepdim && self.dim() > 0;
+  const Lines lines(*self.impl(), *out.impl(), axis, has_dim);
+  if (lines.along.a != 1 && lines.columns.a != 1 && !self.is_contiguous()) {
+    return extremes<greatest>(dense(self), dim, keepdim, out);
+  }
+  with_type(self.dtype(), [&](auto element) {
+    using Element = decltype(element);
+    using T = std::conditional_t<std::is_same_v<Element, bool>, std::uint8_t, Element>;
+    const T* x = self.impl()->typed<T>();
+    auto* places = out.impl()->typed<std::int64_t>();
+    if (out.numel() == 1 && lines.along.a == 1) {
+      *places = extreme_of_parts<greatest>(x, lines.along.size);
+    } else {
+      extremes_of<greatest>(lines, x, places);
+    }
   });
 }
 
