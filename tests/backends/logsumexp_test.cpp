@@ -31,6 +31,21 @@ TEST(LogSumExp, OfManySlicesAgreesWithDouble) {
   }
 }
 
+// Greater elements than the first ones, by so little that they are added about those, or by more.
+TEST(LogSumExp, OfGreaterElementsThanTheFirst) {
+  for (const double step : {3.9, 4.1, 50.0, 1e5}) {
+    for (const std::int64_t place : {8, 64, 70, 1024, 2999}) {
+      const Tensor x = ones({3000, 20}) * -step;
+      x.narrow(0, place, 3000 - place).fill_(0);
+      const double n = static_cast<double>(3000 - place), rest = static_cast<double>(place);
+      const double exact = std::log(n + rest * std::exp(-step));
+      for (const Tensor& y : {logsumexp(x, {0}), logsumexp(x.t().contiguous(), {1})}) {
+        EXPECT_LT((y - exact).abs().amax().item(), 2e-6) << step << " at " << place;
+      }
+    }
+  }
+}
+
 TEST(LogSumExp, OfInfinitiesFollowsPyTorch) {
   const double nan = std::nan("");
   for (const std::int64_t n : {3, 40, 2500}) {

@@ -19,104 +19,113 @@ template <class T>
   return top > kGreatest<T> ? kGreatest<T> : top;
 }
 
-/// e^x for x <= 0 and, if kInfinite, infinity.
+// Powers are added about a greatest element that is known from the first ones, while the others are
+// looked through for greater ones. Where one is much greater, what came with it is added once more.
+
+/// How much greater: logarithms of sums that are e^kFar times as large have no larger error.
+template <class T>
+constexpr T kFar = T(4);
+
+/// e^x for x <= kFar and, if kInfinite, infinity.
 template <bool kInfinite, class T>
 [[gnu::always_inline]] inline T power(T x) {
-  return kInfinite && x > T(0) ? x : power_of_any(x);
+  return kInfinite && x > kFar<T> ? x : power_of_any(x);
 }
 
+/// The sum of a block of a row, whose maximum becomes `top`.
 template <bool kInfinite, class T>
-T sum_of_block(const T* __restrict x, std::int64_t n, T shift) {
-  return row_sum<T>(n,
-                    [=](std::int64_t k) FACULA_INLINED { return power<kInfinite>(x[k] - shift); });
-}
-
-/// The sum of a block that no infinity is in; `next_top` becomes the maximum of as many elements.
-template <class T>
-T sum_beside(const T* x, std::int64_t n, T shift, const T* next, T& next_top) {
-  RowLanes<true, T> lanes(next[0]);
-  const auto ask = [&](std::int64_t k) FACULA_INLINED { prefetch_lanes(x + n + k); };
-  const std::int64_t k = lanes.add_many(n, x, shift, nullptr, next, ask, Vectors<T>());
-  lanes.add_rest(n - k, x + k, shift, nullptr, next + k);
-  next_top = join_lanes<kManyLanes>(lanes.tops, larger<T>);
+T sum_of_block(const T* x, std::int64_t n, T shift, T& top) {
+  if (kInfinite || n < kLongRow) {
+    top = row_max(x, n);
+    return row_sum<T>(
+        n, [=](std::int64_t k) FACULA_INLINED { return power<kInfinite>(x[k] - shift); });
+  }
+  RowLanes<true, T> lanes(x[0]);
+  const auto ask = [&](std::int64_t k) FACULA_INLINED { prefetch_lanes(x + k); };
+  const std::int64_t k = lanes.add_many(n, x, shift, nullptr, x, ask, Vectors<T>());
+  lanes.add_rest(n - k, x + k, shift, nullptr, x + k);
+  top = join_lanes<kManyLanes>(lanes.tops, larger<T>);
   return join_lanes<kManyLanes>(lanes.sums, sum<T>);
 }
 
-/// A row is taken by blocks that stay in the nearest cache: one is summed while the next one is
-/// read for its maximum.
 template <class T>
 void row(const T* x, std::int64_t n, T* shift, T* total) {
-  constexpr std::int64_t kBlock = 1024;
-  std::int64_t count = n < kBlock ? n : kBlock;
-  T top = row_max(x, count), last_shift = -kGreatest<T>, sum = T(0);
-  while (n > 0) {
-    const T own_shift = shift_of(larger<T>(last_shift, top)), own_top = top;
-    if (own_shift > last_shift) sum *= power_of_any(last_shift - own_shift);
-    last_shift = own_shift;
-    const T* const own = x;
-    const std::int64_t own_count = count;
-    x += count, n -= count;
-    count = n < kBlock ? n : kBlock;
-    const bool is_finite = own_top <= kGreatest<T>, beside = is_finite && count == own_count;
-    if (is_finite && own_count >= kLongRow) {
-      sum += sum_beside(own, own_count, own_shift, beside ? x : own, top);
-    } else {
-      sum += is_finite ? sum_of_block<false>(own, own_count, own_shift)
-                       : sum_of_block<true>(own, own_count, own_shift);
+  constexpr std::int64_t kFirst = 64, kBlock = 1024;
+  *shift = shift_of(row_max(x, n < kFirst ? n : kFirst));
+  *total = T(0);
+  for (; n > 0; n -= kBlock, x += kBlock) {
+    const std::int64_t count = n < kBlock ? n : kBlock;
+    T top, sum = sum_of_block<false>(x, count, *shift, top);
+    if (top - *shift > kFar<T>) {
+      const T next = shift_of(top);
+      sum = top > kGreatest<T> ? sum_of_block<true>(x, count, next, top)
+                               : sum_of_block<false>(x, count, next, top);
+      *total *= power_of_any(*shift - next);
+      *shift = next;
     }
-    if (n > 0 && !beside) top = row_max(x, count);
+    *total += sum;
   }
-  *shift = last_shift;
-  *total = sum;
 }
 
-/// Rows that are read for the maxima of columns and then, in the second-level cache, for their
-/// sums; meanwhile the next ones are asked for.
-constexpr int kTileRows = 32;
+/// Rows that are added together and those in which maxima are looked for first.
+constexpr std::int64_t kTileRows = 64, kFirstRows = 8;
+/// Rows are asked for so many before their turn.
+constexpr int kRowsAhead = 4;
 
+template <class T>
+void raise(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride, T* __restrict tops) {
+  for (; rows > 0; --rows, x += stride) {
+    for (std::int64_t k = 0; k < n; ++k) tops[k] = larger<T>(tops[k], x[k]);
+  }
+}
+
+/// Sets `sum` to that of a tile's columns and raises `tops` to their maxima.
 template <bool kInfinite, class T>
 void add_tile(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride,
-              const T* __restrict shift, T* __restrict sum) {
-  for_many_rows<kTileRows>(x, rows, n, stride,
-                           [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
-                             T total = power<kInfinite>(first[k] - shift[k]);
+              const T* __restrict shift, T* __restrict sum, T* __restrict tops) {
+  for (std::int64_t k = 0; k < n; ++k) sum[k] = T(0);
+  for_many_rows<kRowsAhead>(x, rows, n, stride,
+                            [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
+                              T total = T(0), top = tops[k];
 #pragma GCC unroll 4
-                             for (std::int64_t r = 1; r < R; ++r) {
-                               total += power<kInfinite>(first[r * stride + k] - shift[k]);
-                             }
-                             sum[k] += total;
-                           });
+                              for (std::int64_t r = 0; r < R; ++r) {
+                                const T own = first[r * stride + k];
+                                total += power<kInfinite>(own - shift[k]);
+                                top = larger<T>(top, own);
+                              }
+                              sum[k] += total;
+                              tops[k] = top;
+                            });
 }
 
 template <class T>
 void columns(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride,
              T* __restrict shift, T* __restrict sum) {
+  T tops[kLogSumExpColumns], tile[kLogSumExpColumns];
   for (std::int64_t k = 0; k < n; ++k) {
-    shift[k] = -kGreatest<T>;
+    tops[k] = x[k];
     sum[k] = T(0);
   }
+  raise(x, rows < kFirstRows ? rows : kFirstRows, n, stride, tops);
+  for (std::int64_t k = 0; k < n; ++k) shift[k] = shift_of(tops[k]);
   for (; rows > 0; rows -= kTileRows, x += kTileRows * stride) {
     const std::int64_t count = rows < kTileRows ? rows : kTileRows;
-    T tops[kLogSumExpColumns];
-    for (std::int64_t k = 0; k < n; ++k) tops[k] = shift[k];
-    for_many_rows<0>(x, count, n, stride,
-                     [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
-                       T top = tops[k];
-#pragma GCC unroll 4
-                       for (std::int64_t r = 0; r < R; ++r) {
-                         top = larger<T>(top, first[r * stride + k]);
-                       }
-                       tops[k] = top;
-                     });
-    int infinite = 0;
+    add_tile<false>(x, count, n, stride, shift, tile, tops);
+    int far = 0, infinite = 0;
     for (std::int64_t k = 0; k < n; ++k) {
-      const T next = shift_of(tops[k]);
+      far |= tops[k] - shift[k] > kFar<T>;
       infinite |= tops[k] > kGreatest<T>;
-      sum[k] *= power_of_any(shift[k] - next);
-      shift[k] = next;
     }
-    infinite ? add_tile<true>(x, count, n, stride, shift, sum)
-             : add_tile<false>(x, count, n, stride, shift, sum);
+    if (far) {
+      for (std::int64_t k = 0; k < n; ++k) {
+        const T next = shift_of(tops[k]);
+        sum[k] *= power_of_any(shift[k] - next);
+        shift[k] = next;
+      }
+      infinite ? add_tile<true>(x, count, n, stride, shift, tile, tops)
+               : add_tile<false>(x, count, n, stride, shift, tile, tops);
+    }
+    for (std::int64_t k = 0; k < n; ++k) sum[k] += tile[k];
   }
 }
 

@@ -6,10 +6,10 @@
 namespace facula::cpu {
 
 /// Columns that are summed together, at most.
-constexpr std::int64_t kLogSumExpColumns = 512;
+constexpr std::int64_t kLogSumExpColumns = 2048;
 
-/// A sum of e^x is kept as `sum` times e^shift: shift is the greatest x, or the greatest or least
-/// number where that is infinite.
+/// A sum of e^x is kept as `sum` times e^shift: shift is an x that none is much greater than, or
+/// the greatest or least number where that is infinite.
 template <class T>
 struct LogSumExpLoops {
   /// The sum of n elements.
