@@ -47,8 +47,8 @@ class Slices {
       values_ = permute(values_, order).contiguous();
     }
     if (by_columns_) after_ = after;
-    length_ = by_columns_ ? std::clamp(limits.column_elements / after_, limits.fewest_rows,
-                                       limits.most_rows)
+    length_ = by_columns_ ? std::clamp(std::max(limits.column_elements / after_, count_ / 8),
+                                       limits.fewest_rows, limits.most_rows)
                           : limits.row;
     count_of_slices_ = base::divide_up(count_, length_);
   }

@@ -22,9 +22,9 @@ template <class T>
 // Powers are added about a greatest element that is known from the first ones, while the others are
 // looked through for greater ones. Where one is much greater, what came with it is added once more.
 
-/// How much greater: logarithms of sums that are e^kFar times as large have no larger error.
+/// How much greater: sums up to e^kFar times as large cost no digits, differences of so much few.
 template <class T>
-constexpr T kFar = T(4);
+constexpr T kFar = T(8);
 
 /// e^x for x <= kFar and, if kInfinite, infinity.
 template <bool kInfinite, class T>
@@ -67,19 +67,26 @@ void row(const T* x, std::int64_t n, T* shift, T* total) {
   }
 }
 
-/// Rows that are added together and those in which maxima are looked for first.
+/// Rows that are added together, those in which maxima are looked for first, and how many before
+/// their turn they are asked for.
 constexpr std::int64_t kTileRows = 64, kFirstRows = 8;
-/// Rows are asked for so many before their turn.
 constexpr int kRowsAhead = 4;
 
+/// Raises `tops` to the maxima of a tile's columns.
 template <class T>
 void raise(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride, T* __restrict tops) {
-  for (; rows > 0; --rows, x += stride) {
-    for (std::int64_t k = 0; k < n; ++k) tops[k] = larger<T>(tops[k], x[k]);
-  }
+  for_many_rows<kRowsAhead>(x, rows, n, stride,
+                            [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
+                              T top = tops[k];
+#pragma GCC unroll 4
+                              for (std::int64_t r = 0; r < R; ++r) {
+                                top = larger<T>(top, first[r * stride + k]);
+                              }
+                              tops[k] = top;
+                            });
 }
 
-/// Sets `sum` to that of a tile's columns and raises `tops` to their maxima.
+/// Sets `sum` to that of a tile's columns and raises `tops`.
 template <bool kInfinite, class T>
 void add_tile(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride,
               const T* __restrict shift, T* __restrict sum, T* __restrict tops) {
@@ -98,33 +105,61 @@ void add_tile(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride
                             });
 }
 
+/// Calls body(first, width) for cache lines of columns of which one has elements far above its
+/// shift, and returns how many.
+template <class T, class Body>
+[[gnu::always_inline]] inline std::int64_t for_far_lines(std::int64_t n, const T* shift,
+                                                         const T* tops, Body body) {
+  std::int64_t lines = 0;
+  for (std::int64_t first = 0; first < n; first += kLine<T>) {
+    const std::int64_t width = n - first < kLine<T> ? n - first : kLine<T>;
+    int far = 0;
+    for (std::int64_t k = first; k < first + width; ++k) far |= tops[k] - shift[k] > kFar<T>;
+    if (far) {
+      body(first, width);
+      ++lines;
+    }
+  }
+  return lines;
+}
+
+/// Sums about `tops` instead of `shift`.
+template <class T>
+[[gnu::noinline]] void move_to(const T* tops, std::int64_t n, T* __restrict shift,
+                               T* __restrict sum) {
+  for (std::int64_t k = 0; k < n; ++k) {
+    const T next = shift_of(tops[k]);
+    sum[k] *= power_of_any(shift[k] - next);
+    shift[k] = next;
+  }
+}
+
 template <class T>
 void columns(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride,
              T* __restrict shift, T* __restrict sum) {
   T tops[kLogSumExpColumns], tile[kLogSumExpColumns];
   for (std::int64_t k = 0; k < n; ++k) {
-    tops[k] = x[k];
+    tops[k] = shift[k] = -kGreatest<T>;
     sum[k] = T(0);
   }
   raise(x, rows < kFirstRows ? rows : kFirstRows, n, stride, tops);
-  for (std::int64_t k = 0; k < n; ++k) shift[k] = shift_of(tops[k]);
+  move_to(tops, n, shift, sum);
+  bool careful = false;  // since many columns had far greater elements than before
   for (; rows > 0; rows -= kTileRows, x += kTileRows * stride) {
     const std::int64_t count = rows < kTileRows ? rows : kTileRows;
+    std::int64_t far = 0;
+    if (careful) {
+      raise(x, count, n, stride, tops);
+      far += for_far_lines(n, shift, tops, [&](std::int64_t k, std::int64_t width) {
+        move_to(tops + k, width, shift + k, sum + k);
+      });
+    }
     add_tile<false>(x, count, n, stride, shift, tile, tops);
-    int far = 0, infinite = 0;
-    for (std::int64_t k = 0; k < n; ++k) {
-      far |= tops[k] - shift[k] > kFar<T>;
-      infinite |= tops[k] > kGreatest<T>;
-    }
-    if (far) {
-      for (std::int64_t k = 0; k < n; ++k) {
-        const T next = shift_of(tops[k]);
-        sum[k] *= power_of_any(shift[k] - next);
-        shift[k] = next;
-      }
-      infinite ? add_tile<true>(x, count, n, stride, shift, tile, tops)
-               : add_tile<false>(x, count, n, stride, shift, tile, tops);
-    }
+    far += for_far_lines(n, shift, tops, [&](std::int64_t k, std::int64_t width) {
+      move_to(tops + k, width, shift + k, sum + k);
+      add_tile<true>(x + k, count, width, stride, shift + k, tile + k, tops + k);
+    });
+    careful = far * kLine<T> * 4 > n;
     for (std::int64_t k = 0; k < n; ++k) sum[k] += tile[k];
   }
 }

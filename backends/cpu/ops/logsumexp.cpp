@@ -17,7 +17,7 @@ constexpr Slices::Limits kLimits = {.row = 65536,
                                     .shortest_row = 256,
                                     .columns = kLogSumExpColumns,
                                     .column_elements = 65536,
-                                    .fewest_rows = 256,
+                                    .fewest_rows = 128,
                                     .most_rows = 1024,
                                     .narrowest = 16};
 
