@@ -156,6 +156,16 @@ def nll_loss(x, target, weight=None, reduction='mean', ignore_index=-100):
     return loss_of_log_probabilities(x, target, weight, reduction, ignore_index, 0)
 
 
+def nll_loss_backward(grad, x, target, weight, reduction, ignore_index):
+    # shares() knows rows of classes.
+    rows = x.reshape(1, -1) if x.dim() == 1 else x.movedim(1, -1).reshape(-1, x.shape[1])
+    share = shares(target.reshape(-1), rows.shape[1], weight, reduction, ignore_index, 0)
+    result = -share * grad.reshape(-1, 1)
+    if x.dim() == 1:
+        return result.reshape(x.shape)
+    return result.reshape(*target.shape, x.shape[1]).movedim(-1, 1)
+
+
 def cross_entropy(x, target, weight=None, reduction='mean', ignore_index=-100,
                   label_smoothing=0.0):
     if weight is None:
@@ -254,6 +264,7 @@ CALLS = {
     'max_pool2d_with_indices': max_pool2d_with_indices,
     'mse_loss': lambda x, target, reduction='mean': F.mse_loss(x, target, reduction=reduction),
     'nll_loss': nll_loss,
+    'nll_loss_backward': nll_loss_backward,
     'silu_backward': silu_backward,
     'softmax_backward': lambda grad, output, dim: torch._softmax_backward_data(
         grad, output, dim, output.dtype),

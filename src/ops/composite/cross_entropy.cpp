@@ -1,5 +1,6 @@
 #include <facula/ops.h>
 
+#include "ops/schema/channels.h"
 #include "ops/schema/cross_entropy.h"
 #include "ops/schema/loss.h"
 #include "ops/schema/op_def.h"
@@ -44,6 +45,10 @@ Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tensor& wei
     return with_probabilities(self, target, weight, reduction, label_smoothing);
   }
   check_class_indices(self, target, "cross_entropy");
+  if (self.dim() > 2 && label_smoothing == 0 && !is_channels_last(self)) {
+    // To bring classes side by side would move all of them.
+    return nll_loss(log_softmax(self, 1), target, weight, reduction, ignore_index);
+  }
   return loss_of_rows(self, target, reduction, [&](const Tensor& logits, const Tensor& labels) {
     return std::get<0>(
         cross_entropy_loss(logits, labels, weight, reduction, ignore_index, label_smoothing));

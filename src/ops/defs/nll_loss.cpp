@@ -1,54 +1,40 @@
+#include "ops/attrs/nll_loss.h"
+
 #include <facula/ops.h>
 
 #include "ops/schema/cross_entropy.h"
 #include "ops/schema/loss.h"
-#include "ops/schema/op_def.h"
 
-namespace facula {
-
+namespace facula::ops {
 namespace {
 
-/// Without it, the errors would be those of the indexing that picks the labels' elements.
-void check_labels(const Tensor& target, std::int64_t classes, std::int64_t ignore_index) {
-  if (target.device().is_null()) return;
-  const Tensor labels = target.cpu().contiguous();
-  const auto* label = labels.data_ptr<std::int64_t>();
-  bool all = true;  // first without branches, which would take as long as the loss
-  for (std::int64_t i = 0; i < labels.numel(); ++i) {
-    const bool is_class =
-        static_cast<std::uint64_t>(label[i]) < static_cast<std::uint64_t>(classes);
-    all &= is_class | (label[i] == ignore_index);
+void infer(Infer& c) {
+  const Tensor &self = c.in(0), &target = c.in(1);
+  const auto& attrs = c.attrs<nll_loss_attrs>();
+  check_class_scores(self, target, c.in(2), attrs.reduction, "nll_loss");
+  check_class_indices(self, target, "nll_loss");
+  check_not_empty(self, target, attrs.reduction, "nll_loss");
+  c.out(self.dtype(), attrs.reduction == "none" ? Dims(target.sizes()) : Dims{});
+}
+
+void gradient(GradientContext& g) {
+  const auto& attrs = g.attrs<nll_loss_attrs>();
+  const Tensor self = g.input(0), target = g.input(1);
+  const Tensor weight = g.has_input(2) ? g.input(2) : Tensor();
+  if (g.needs(0)) {
+    g.set(0,
+          nll_loss_backward(g.grad(), self, target, weight, attrs.reduction, attrs.ignore_index));
   }
-  for (std::int64_t i = 0; !all && i < labels.numel(); ++i) {
-    if (label[i] != ignore_index) check_label(label[i], i, classes, "nll_loss");
+  if (g.needs(2)) {
+    const Tensor grad = attrs.reduction == "none" ? reshape(g.grad(), {-1, 1}) : g.grad();
+    g.set(2, cross_entropy_weight_gradient(neg(rows_of_classes(self) * grad), flatten(target),
+                                           weight, attrs.reduction, attrs.ignore_index, 0));
   }
 }
 
 }  // namespace
 
-Tensor nll_loss(const Tensor& self, const Tensor& target, const Tensor& weight,
-                std::string_view reduction, std::int64_t ignore_index) {
-  check_class_scores(self, target, weight, reduction, "nll_loss");
-  check_class_indices(self, target, "nll_loss");
-  check_not_empty(self, target, reduction, "nll_loss");
-  const int dim = self.dim() == 1 ? 0 : 1;
-  check_labels(target, self.size(dim), ignore_index);
-  const Tensor counted = target != ignore_index;
-  const Tensor labels = where(counted, target, 0);
-  // Scores are picked where they lie: making rows of classes would move all of them.
-  const Tensor picked = squeeze(gather(self, dim, unsqueeze(labels, dim)), dim);
-  const Tensor weights = weight.defined()
-                             ? reshape(index_select(weight, 0, flatten(labels)), labels.sizes())
-                             : Tensor();
-  Tensor losses = where(counted, neg(weights.defined() ? picked * weights : picked), 0);
-  if (reduction == "none") return losses;
-  if (reduction == "sum") return sum(losses);
-  return sum(losses) / sum(weights.defined() ? where(counted, weights, 0) : counted);
-}
-
-namespace ops {
-
-CompositeDef define_nll_loss() {
+OpDef define_nll_loss() {
   return {
       .signature =
           "nll_loss(Tensor self, Tensor target, Tensor? weight=None, "
@@ -56,6 +42,14 @@ CompositeDef define_nll_loss() {
       .doc =
           "Negative log-likelihood of log-probabilities [N, C, ...] or [C] at class indices "
           "[N, ...] or [] int64.",
+      .infer = infer,
+      .gradient = gradient,
+      .saves = {input(0), input(1), input(2)},
+      .autocast = Autocast::full,
+      .determinism = Determinism::deterministic,
+      .random = RandomEffect::none,
+      .aliasing = Aliasing::none(),
+      .fusion = Fusion::opaque,
       .samples =
           [](Samples& s) {
             const Tensor target = tensor({0, 3, 2, -100, 1}, {5}, kInt64);
@@ -87,5 +81,4 @@ CompositeDef define_nll_loss() {
   };
 }
 
-}  // namespace ops
-}  // namespace facula
+}  // namespace facula::ops
