@@ -76,6 +76,21 @@ inline void add_cross_entropy_calls(Samples& s, const std::string& op) {
   }
 }
 
+/// Scores of 21 classes of images, by planes and side by side.
+inline void add_nll_calls(Samples& s, const std::string& op) {
+  const Tensor target = s.integers({3, 45, 47}, 0, 21), weight = s.uniform({21}, 0.5, 2);
+  for (MemoryFormat format : {kContiguous, kChannelsLast}) {
+    const Tensor scores = s.normal({3, 21, 45, 47}).contiguous(format);
+    for (const char* reduction : {"mean", "none"}) {
+      if (op == "nll_loss") s.add({scores, target, weight, reduction, 3});
+      if (op == "nll_loss_backward") {
+        const Tensor grad = reduction == std::string("none") ? s.normal({3, 45, 47}) : s.normal({});
+        s.add({grad, scores, target, weight, reduction, 3});
+      }
+    }
+  }
+}
+
 /// Steps of an optimizer over tensors that begin and end inside slices.
 inline void add_optimizer_calls(Samples& s, const std::string& op) {
   using Tensors = std::vector<Tensor>;
@@ -129,6 +144,7 @@ inline std::vector<Sample> large_samples_of(const ops::DynamicOp& op) {
   if (is("batch_norm") || is("channel_affine")) add_per_channel_calls(s, name);
   if (is("_pool2d")) add_pooling_calls(s, name);
   if (is("cross_entropy")) add_cross_entropy_calls(s, name);
+  if (is("nll_loss")) add_nll_calls(s, name);
   if (is("_step_")) add_optimizer_calls(s, name);
   if (name == "pair_loss") {
     s.add({s.normal({301, 257}), s.normal({301, 257}), "squared_error", "mean"});

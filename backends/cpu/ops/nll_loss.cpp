@@ -1,5 +1,7 @@
 // Negative log-likelihood: one element of a sample, picked where it lies, and its gradient.
 #include <algorithm>
+#include <limits>
+#include <type_traits>
 
 #include <facula/ops.h>
 
@@ -51,12 +53,11 @@ class Labels {
         ignored_(ignored) {}
 
   std::int64_t count() const { return target_.numel(); }
-  const std::int64_t* data() const { return target_.impl()->typed<std::int64_t>(); }
 
   /// Calls counted(label's index, label, weight) for those of [first, last) that are not ignored.
   template <class Counted>
   void for_each(std::int64_t first, std::int64_t last, Counted counted) const {
-    const std::int64_t* labels = data();
+    const auto* labels = target_.impl()->typed<std::int64_t>();
     const T* weights = weight_.defined() ? weight_.impl()->typed<T>() : nullptr;
     for (std::int64_t i = first; i < last; ++i) {
       const std::int64_t label = labels[i];
@@ -156,23 +157,30 @@ void write_rows(const Labels<T>& labels, std::int64_t classes, T* out, Value val
 /// of two apart drive each other out of the caches.
 template <class T, class Value>
 void write_planes(const Labels<T>& labels, const Scores& scores, T* out, Value value) {
+  using Label = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;  // fill vectors
+  check<ShapeError>(scores.classes <= std::numeric_limits<Label>::max(),
+                    "nll_loss_backward: {} classes of float32 planes; there may be 2147483647",
+                    scores.classes);
   constexpr std::int64_t kPart = 1024;
   const std::int64_t positions = scores.positions, parts = base::divide_up(positions, kPart);
-  const bool past_caches =
-      worth_streaming(labels.count() * scores.classes * static_cast<std::int64_t>(sizeof(T)));
+  const std::int64_t size = sizeof(T);
+  const bool past_caches = worth_streaming(labels.count() * scores.classes * size);
   base::parallel_for(scores.samples * parts, [&](std::int64_t slice) {
     const std::int64_t sample = slice / parts, begin = slice % parts * kPart;
     const std::int64_t n = std::min(kPart, positions - begin), first = sample * positions + begin;
-    T values[kPart] = {}, plane[kPart];
-    labels.for_each(first, first + n, [&](std::int64_t i, std::int64_t, T weight) {
+    T values[kPart], plane[kPart];
+    Label own[kPart];
+    std::fill_n(own, n, Label(-1));
+    labels.for_each(first, first + n, [&](std::int64_t i, std::int64_t label, T weight) {
+      own[i - first] = static_cast<Label>(label);
       values[i - first] = value(i, weight);
     });
-    const std::int64_t* own = labels.data() + first;
     for (std::int64_t c = 0; c < scores.classes; ++c) {
       T* to = out + scores.at(first, c);
       T* line = past_caches ? plane : to;
-      for (std::int64_t i = 0; i < n; ++i) line[i] = own[i] == c ? values[i] : T(0);
-      if (past_caches) stream(to, plane, n * static_cast<std::int64_t>(sizeof(T)));
+      const auto wanted = static_cast<Label>(c);
+      for (std::int64_t i = 0; i < n; ++i) line[i] = own[i] == wanted ? values[i] : T(0);
+      if (past_caches) stream(to, plane, n * size);
     }
     if (past_caches) finish_streaming();
   });

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/loops_of.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
@@ -133,34 +134,52 @@ void run_columns(const SoftmaxPass<T>& pass, const Operands<T>& all, const Colum
   });
 }
 
-/// Of short lines, and of rows shorter than a vector, those of several blocks are brought side by
-/// side.
+/// Rows that are faster as columns. Gradients have no powers that fill the vectors better there.
+template <class T>
+bool is_short(std::int64_t n, bool backward) {
+  constexpr std::int64_t kForward = 128;
+  return n < (backward ? kSoftmaxColumns<T> : kForward);
+}
+
+/// Calls body(place in the block, place side by side) for the elements of `count` blocks.
+template <class Body>
+void for_each_narrow(std::int64_t count, std::int64_t width, const Columns& of, Body body) {
+  for (std::int64_t b = 0; b < count; ++b) {
+    for (std::int64_t k = 0; k < of.n; ++k) {
+      const std::int64_t line = (b * of.n + k) * of.after, place = k * width + b * of.after;
+      for (std::int64_t c = 0; c < of.after; ++c) body(line + c, place + c);
+    }
+  }
+}
+
+/// Of short lines, and of short rows, those of several blocks are brought side by side.
 template <class T>
 void run_narrow_columns(const SoftmaxPass<T>& pass, const Operands<T>& all, const Columns& of) {
   constexpr std::int64_t kWidth = kSoftmaxColumns<T>;
   const std::int64_t blocks = of.blocks, n = of.n, after = of.after;
   const std::int64_t beside = kWidth / after, size = n * kWidth;
   const std::int64_t group = beside * tasks_together(size);
+  const auto bring = [&](const T* from, std::int64_t count, T* to) {
+    if (after == 1) return gemm_loops<T>().transpose(from, n, count, n, to, kWidth);
+    for_each_narrow(count, kWidth, of,
+                    [&](std::int64_t line, std::int64_t place) { to[place] = from[line]; });
+  };
+  const auto take_back = [&](const T* from, std::int64_t count, T* to) {
+    if (after == 1) return gemm_loops<T>().transpose(from, kWidth, n, count, to, n);
+    for_each_narrow(count, kWidth, of,
+                    [&](std::int64_t line, std::int64_t place) { to[line] = from[place]; });
+  };
   for_rows(blocks, group, [&](std::int64_t first, std::int64_t last) {
     const Scratch<T> scratch(5 * size);
     T *in = scratch.data(), *output = in + size, *out = output + size;
     std::fill_n(in, 2 * size, T(0));
     for (; first < last; first += beside) {
+      const std::int64_t count = std::min(beside, last - first);
       const Operands<T> own = all.at(first * n * after);
-      const auto for_each = [&](auto body) {
-        for (std::int64_t b = 0; b < std::min(beside, last - first); ++b) {
-          for (std::int64_t k = 0; k < n; ++k) {
-            const std::int64_t line = (b * n + k) * after, place = k * kWidth + b * after;
-            for (std::int64_t c = 0; c < after; ++c) body(line + c, place + c);
-          }
-        }
-      };
-      for_each([&](std::int64_t from, std::int64_t to) { in[to] = own.in[from]; });
-      if (own.output) {
-        for_each([&](std::int64_t from, std::int64_t to) { output[to] = own.output[from]; });
-      }
+      bring(own.in, count, in);
+      if (own.output) bring(own.output, count, output);
       pass.columns(in, output, out, {n, kWidth, kWidth, 1, false}, out + size);
-      for_each([&](std::int64_t to, std::int64_t from) { own.out[to] = out[from]; });
+      take_back(out, count, own.out);
     }
   });
 }
@@ -200,7 +219,7 @@ void run_pass(const SoftmaxPass<T>& pass, const KernelArgs& args, int dim) {
   constexpr std::int64_t kLongestColumn = 1 << 15;
   if (after > 1 && n > kLongestColumn) return run_long_columns(pass, in, output, out, columns);
   if (after >= kSoftmaxColumns<T>) return run_columns(pass, all, columns);
-  if (after > 1 || n < kSoftmaxColumns<T>) return run_narrow_columns(pass, all, columns);
+  if (after > 1 || is_short<T>(n, output.defined())) return run_narrow_columns(pass, all, columns);
   run_rows(pass, all, columns.blocks, n, streams<T>(columns.blocks, n));
 }
 
@@ -293,13 +312,18 @@ void loss_forward(const KernelArgs& args) {
       }
     }
   };
-  const bool stream = streams<T>(rows, classes);
+  const Operands<T> operands = {logits.impl()->typed<T>(), nullptr, log_probs};
+  const bool stream = streams<T>(rows, classes), as_columns = is_short<T>(classes, false);
   // With smoothing, losses read whole rows, and memory is slow to give back what it has just got.
-  const bool later = stream && attrs.label_smoothing > 0;
-  run_rows(loops<T>().log_softmax, {logits.impl()->typed<T>(), nullptr, log_probs}, rows, classes,
-           stream, [&](std::int64_t first, std::int64_t last) {
-             if (!later) losses_of(first, last);
-           });
+  const bool later = as_columns || (stream && attrs.label_smoothing > 0);
+  if (as_columns) {
+    run_narrow_columns(loops<T>().log_softmax, operands, {rows, classes, 1});
+  } else {
+    run_rows(loops<T>().log_softmax, operands, rows, classes, stream,
+             [&](std::int64_t first, std::int64_t last) {
+               if (!later) losses_of(first, last);
+             });
+  }
   if (later) for_rows(rows, slice, losses_of);
   if (per_row) return;
   double sum = 0;
