@@ -100,31 +100,44 @@ const Entry* sorted(const Line<T>& line, Entry* memory) {
 
 constexpr int64_t kBlock = 64;  // elements that are compared together
 
+/// Whether one of n elements may come before `limit`: NaN is left to the keys.
+template <class T>
+bool any_before(const T* x, int64_t stride, int64_t n, T limit, bool descending) {
+  int any = 0;
+  const auto look = [&](auto before) {
+    if (stride == 1 && n == kBlock) {  // in vectors
+      for (int64_t i = 0; i < kBlock; ++i) any |= before(x[i]);
+    } else {
+      for (int64_t i = 0; i < n; ++i) any |= before(x[i * stride]);
+    }
+  };
+  descending ? look([=](T own) { return !(own <= limit); })
+             : look([=](T own) { return !(own >= limit); });
+  return any != 0;
+}
+
 /// The first k entries of a line in order, at the start of `memory` for 2 * k + kBlock. Whatever
 /// does not beat the k-th of those so far is passed by; the others are collected, and all but k
 /// dropped as often as k have come.
 template <class Entry, class T>
 const Entry* first(const Line<T>& line, int64_t k, Entry* memory) {
-  using Key = KeyOf<Entry>;
   Entry worst = ~Entry{0};  // of k, once they are `full`
   bool full = false;
-  const auto flip = line.flip;
   int64_t count = 0;
-  Key keys[kBlock];
   for (int64_t begin = 0; begin < line.size; begin += kBlock) {
     const int64_t n = std::min(kBlock, line.size - begin);
-    if (n == kBlock && line.stride == 1) {
-      const T* x = line.x + begin;
-      for (int64_t i = 0; i < kBlock; ++i) keys[i] = key_of(x[i]) ^ flip;
-    } else {
-      for (int64_t i = 0; i < kBlock; ++i) keys[i] = line.key(begin + std::min(i, n - 1));
+    if (full) {
+      const T limit = line.x[position_of(worst) * line.stride];
+      const T* own = line.x + begin * line.stride;
+      if (!any_before(own, line.stride, n, limit, line.flip != 0)) continue;
     }
-    const auto limit = static_cast<Key>(worst >> kKeyBits<Entry>);
-    Key beaten = full ? 0 : 1;
-    for (const Key key : keys) beaten |= key < limit;
-    if (!beaten) continue;
+    KeyOf<Entry> keys[kBlock];
+    const bool in_vectors = sizeof(T) <= 4 && line.stride == 1 && n == kBlock;
+    for (int64_t i = 0; in_vectors && i < kBlock; ++i) {
+      keys[i] = key_of(line.x[begin + i]) ^ line.flip;
+    }
     for (int64_t i = 0; i < n; ++i) {
-      memory[count] = join<Entry>(keys[i], begin + i);
+      memory[count] = join<Entry>(in_vectors ? keys[i] : line.key(begin + i), begin + i);
       count += memory[count] < worst;
     }
     if (count <= 2 * k) continue;
