@@ -1,8 +1,8 @@
 // What goes over rows: softmax, its gradients and reductions of [m, n, k] along n, losses of n
 // pairs, and cross-entropy of n samples and c classes. Losses: reduction 0 for the mean, 1 for the
 // sum, 2 for none. Those of pairs: loss 0 for the square, 1 for the magnitude, 2 for Huber's, 3 for
-// cross-entropy of logits. cross-entropy: weight 0 or 1, ignore 1 to leave out a third of the
-// samples, smooth in percent.
+// cross-entropy of logits. cross-entropy and nll_loss, which takes k positions of each sample:
+// weight 0 or 1, ignore 1 to leave out a third of the labels, smooth in percent.
 #include <algorithm>
 
 #include "base/check.h"
@@ -12,6 +12,8 @@
 #include "ops/attrs/log_softmax.h"
 #include "ops/attrs/log_softmax_backward.h"
 #include "ops/attrs/logsumexp.h"
+#include "ops/attrs/nll_loss.h"
+#include "ops/attrs/nll_loss_backward.h"
 #include "ops/attrs/pair_loss.h"
 #include "ops/attrs/softmax.h"
 #include "ops/attrs/softmax_backward.h"
@@ -96,12 +98,14 @@ Operands loss_of_pairs(const Problem& p) {
 }
 
 /// Labels of which a third is ignored where asked for, but never the first.
-Operand labels(const Problem& p) {
-  const Tensor classes = randint(0, p["c"], {p["n"]});
+Operand labels(const Problem& p, const Dims& sizes) {
+  Tensor classes = randint(0, p["c"], sizes);
   if (p["ignore"] == 0) return {classes, nullptr};
-  const Tensor third = (randint(0, 3, {p["n"]}) == 0).to(kInt64) * (arange(p["n"]) > 0).to(kInt64);
-  return {where(third == 1, full({p["n"]}, -100, kInt64), classes), nullptr};
+  classes = where(randint(0, 3, sizes) == 0, -100, classes);
+  flatten(classes)[0].fill_(0);
+  return {classes, nullptr};
 }
+Operand labels(const Problem& p) { return labels(p, {p["n"]}); }
 
 Operand weights(const Problem& p) {
   return p["weight"] ? Operand(per_channel(p["c"]), positive) : Operand(Tensor());
@@ -128,12 +132,40 @@ Operands loss_backward(const Problem& p) {
           options<ops::cross_entropy_loss_backward_attrs>(p)};
 }
 
+Sizes draw_scores(Random& random) {
+  Sizes v = draw_classes(random);
+  if (random.one_in(2)) v["k"] = random.integer(1, 60);
+  return v;
+}
+Dims positions(const Problem& p) { return p["k"] == 1 ? Dims{p["n"]} : Dims{p["n"], p["k"]}; }
+Operand scores(const Problem& p) {
+  Dims sizes = positions(p);
+  sizes.insert(1, p["c"]);
+  return {empty(sizes), log_probabilities};
+}
+
+template <class Attributes>
+std::shared_ptr<const void> nll_options(const Problem& p) {
+  check<ValueError>(p["reduction"] <= 2, "problem: the reduction is 0, 1 or 2");
+  return attributes(Attributes{kReductions[p["reduction"]], -100});
+}
+Operands picked(const Problem& p) {
+  return {{scores(p), labels(p, positions(p)), weights(p)}, nll_options<ops::nll_loss_attrs>(p)};
+}
+Operands picked_backward(const Problem& p) {
+  const Dims grad = p["reduction"] == 2 ? positions(p) : Dims{};
+  return {{{empty(grad), positive}, scores(p), labels(p, positions(p)), weights(p)},
+          nll_options<ops::nll_loss_backward_attrs>(p)};
+}
+
 }  // namespace
 
 std::vector<Kind> rows() {
   const std::vector<Size> block = {{"m", 1}, {"n"}, {"k", 1}};
   const std::vector<Size> classes = {
       {"n"}, {"c"}, {"weight", 0, 1}, {"ignore", 0, 1}, {"smooth", 0, 30}, {"reduction", 0, 2}};
+  const std::vector<Size> places = {
+      {"n"}, {"c"}, {"k", 1}, {"weight", 0, 1}, {"ignore", 0, 1}, {"reduction", 0, 2}};
   const auto reduction = [&](const char* op, auto make) {
     return Kind{op, block, false, draw, make, nullptr};
   };
@@ -152,6 +184,8 @@ std::vector<Kind> rows() {
        nullptr},
       {"cross_entropy_loss", classes, false, draw_classes, loss, nullptr},
       {"cross_entropy_loss_backward", classes, false, draw_classes, loss_backward, nullptr},
+      {"nll_loss", places, false, draw_scores, picked, nullptr},
+      {"nll_loss_backward", places, false, draw_scores, picked_backward, nullptr},
       reduction("sum", reduced<positive>),
       reduction("mean", reduced<positive>),
       {"prod", block, false, draw_short, reduced<near_one>, nullptr},
