@@ -43,7 +43,7 @@ class Lines {
       }
     }
     if (outer_.empty()) return;
-    for (Axis& axis : outer_) {
+    for (Axis& axis : outer_) {  // lines side by side in memory
       if (axis.a == 1 && axis.size > 1) std::swap(axis, outer_.back());
     }
     columns = outer_.back();

@@ -53,15 +53,16 @@ void sums_of_any(const Lines& lines, const TensorImpl& self, const TensorImpl& o
   lines.for_each(run, lines.along.a == 1 ? kLinesTogether : lines.together());
 }
 
-bool begins_line(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 64 == 0; }
+constexpr std::int64_t kLineBytes = 64;
+bool begins_line(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % kLineBytes == 0; }
 
 /// The same bits for lines that lie beside each other.
 template <class T>
 void sums_of_columns(const Lines& lines, const TensorImpl& self, const TensorImpl& out) {
   static_assert(Lines::kMaxLines <= kCumsumColumns);
   const Lines::Axis along = lines.along;
-  const T* next_row = out.typed<T>() + along.b;
-  const bool past_caches = worth_streaming(out.numel * size_of(out.dtype)) && begins_line(next_row);
+  const std::int64_t size = sizeof(T);
+  const bool past_caches = worth_streaming(out.numel * size) && along.b * size % kLineBytes == 0;
   const auto run = [&](std::int64_t from, std::int64_t to, std::int64_t n) {
     T* y = out.typed<T>() + to;
     const bool stream = past_caches && begins_line(y);

@@ -119,8 +119,8 @@ void forward(const KernelArgs& args) {
     });
     return own;
   });
-  if (!each)
-    *out = static_cast<T>(attrs.reduction == "sum" ? totals.loss : totals.loss / totals.weight);
+  if (each) return;
+  *out = static_cast<T>(attrs.reduction == "sum" ? totals.loss : totals.loss / totals.weight);
 }
 
 /// Zeros, and value(index, weight) at the label of every row of classes that counts, past the

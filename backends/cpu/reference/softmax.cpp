@@ -1,5 +1,7 @@
-// Softmax and cross-entropy as their formulas stand, in double on contiguous copies.
+// Softmax, cross-entropy and nll_loss as their formulas stand, in double on contiguous copies.
 #include <cmath>
+#include <limits>
+#include <string_view>
 
 #include <facula/ops.h>
 
@@ -9,6 +11,8 @@
 #include "ops/attrs/cross_entropy_loss_backward.h"
 #include "ops/attrs/log_softmax.h"
 #include "ops/attrs/log_softmax_backward.h"
+#include "ops/attrs/nll_loss.h"
+#include "ops/attrs/nll_loss_backward.h"
 #include "ops/attrs/softmax.h"
 #include "ops/attrs/softmax_backward.h"
 #include "ops/schema/cross_entropy.h"
@@ -97,18 +101,21 @@ struct Shares {
   double total = 0;
 
   template <class Attrs>
-  Shares(const Attrs& attrs, const Tensor& target, const Tensor& weight, std::int64_t classes)
+  Shares(const Attrs& attrs, const Tensor& target, const Tensor& weight, std::int64_t classes,
+         const char* op)
       : values(zeros({target.numel(), classes}, kFloat64)) {
     const Tensor labels = target.contiguous();
     const Tensor weights = weight.defined() ? weight.to(kFloat64).contiguous() : Tensor();
     auto weight_of = [&](std::int64_t c) {
       return weights.defined() ? weights.impl()->typed<double>()[c] : 1.0;
     };
-    const double smoothing = attrs.label_smoothing, each = smoothing / static_cast<double>(classes);
+    double smoothing = 0;
+    if constexpr (requires { attrs.label_smoothing; }) smoothing = attrs.label_smoothing;
+    const double each = smoothing / static_cast<double>(classes);
     for (std::int64_t i = 0; i < labels.numel(); ++i) {
       const std::int64_t label = labels.impl()->typed<std::int64_t>()[i];
       if (label == attrs.ignore_index) continue;
-      check_label(label, i, classes, "cross_entropy");
+      check_label(label, i, classes, op);
       double* row = values.impl()->typed<double>() + i * classes;
       for (std::int64_t c = 0; c < classes; ++c) row[c] = each * weight_of(c);
       row[label] += (1 - smoothing) * weight_of(label);
@@ -117,11 +124,10 @@ struct Shares {
   }
 };
 
-void cross_entropy(const KernelArgs& args) {
-  const auto& attrs = args.attrs<ops::cross_entropy_loss_attrs>();
-  const std::int64_t rows = args.in(0).size(0), classes = args.in(0).size(1);
-  const Tensor log_probs = log_softmax_of(args.in(0), 1);
-  const Shares shares(attrs, args.in(1), args.in(2), classes);
+/// The loss of rows of log-probabilities.
+void reduce(const Tensor& log_probs, const Shares& shares, std::string_view reduction,
+            const Tensor& out) {
+  const std::int64_t rows = log_probs.size(0), classes = log_probs.size(1);
   const Tensor losses = zeros({rows}, kFloat64);
   double sum = 0;
   for (std::int64_t i = 0; i < rows; ++i) {
@@ -132,26 +138,40 @@ void cross_entropy(const KernelArgs& args) {
     }
     sum += loss;
   }
-  if (attrs.reduction == "none") {
-    args.out(0).copy_(losses);
+  if (reduction == "none") {
+    out.copy_(losses.reshape(out.sizes()));
   } else {
-    args.out(0).fill_(attrs.reduction == "mean" ? sum / shares.total : sum);
+    out.fill_(reduction == "mean" ? sum / shares.total : sum);
   }
+}
+
+void cross_entropy(const KernelArgs& args) {
+  const auto& attrs = args.attrs<ops::cross_entropy_loss_attrs>();
+  const Tensor log_probs = log_softmax_of(args.in(0), 1);
+  const Shares shares(attrs, args.in(1), args.in(2), log_probs.size(1), "cross_entropy");
+  reduce(log_probs, shares, attrs.reduction, args.out(0));
   args.out(1).copy_(log_probs);
 }
 
-void cross_entropy_backward(const KernelArgs& args) {
-  const auto& attrs = args.attrs<ops::cross_entropy_loss_backward_attrs>();
-  const std::int64_t rows = args.in(1).size(0), classes = args.in(1).size(1);
-  const Tensor grad = args.in(0).to(kFloat64).contiguous();
-  const Tensor log_probs = args.in(1).to(kFloat64).contiguous();
-  const Shares shares(attrs, args.in(2), args.in(3), classes);
+void nll_loss(const KernelArgs& args) {
+  const auto& attrs = args.attrs<ops::nll_loss_attrs>();
+  const Tensor log_probs = rows_of_classes(args.in(0).to(kFloat64)).contiguous();
+  const Shares shares(attrs, args.in(1), args.in(2), log_probs.size(1), "nll_loss");
+  reduce(log_probs, shares, attrs.reduction, args.out());
+}
+
+/// The gradient with respect to rows of logits, or, where log_probs are -infinity, of
+/// log-probabilities.
+Tensor gradient_of(const Tensor& given, const Tensor& log_probs, const Shares& shares,
+                   std::string_view reduction) {
+  const std::int64_t rows = log_probs.size(0), classes = log_probs.size(1);
+  const Tensor grad = given.to(kFloat64).contiguous();
   const Tensor result = empty({rows, classes}, kFloat64);
   for (std::int64_t i = 0; i < rows; ++i) {
     const double* share = shares.values.impl()->typed<double>() + i * classes;
     const double* row = log_probs.impl()->typed<double>() + i * classes;
-    const double divisor = attrs.reduction == "mean" ? shares.total : 1;
-    const double scale = grad.impl()->typed<double>()[attrs.reduction == "none" ? i : 0] / divisor;
+    const double divisor = reduction == "mean" ? shares.total : 1;
+    const double scale = grad.impl()->typed<double>()[reduction == "none" ? i : 0] / divisor;
     double sum = 0;
     for (std::int64_t c = 0; c < classes; ++c) sum += share[c];
     for (std::int64_t c = 0; c < classes; ++c) {
@@ -159,7 +179,27 @@ void cross_entropy_backward(const KernelArgs& args) {
           sum == 0 ? 0 : scale * (std::exp(row[c]) * sum - share[c]);
     }
   }
-  args.out().copy_(result);
+  return result;
+}
+
+void cross_entropy_backward(const KernelArgs& args) {
+  const auto& attrs = args.attrs<ops::cross_entropy_loss_backward_attrs>();
+  const Tensor log_probs = args.in(1).to(kFloat64).contiguous();
+  const Shares shares(attrs, args.in(2), args.in(3), log_probs.size(1), "cross_entropy");
+  args.out().copy_(gradient_of(args.in(0), log_probs, shares, attrs.reduction));
+}
+
+void nll_loss_backward(const KernelArgs& args) {
+  const auto& attrs = args.attrs<ops::nll_loss_backward_attrs>();
+  const Tensor &self = args.in(1), &target = args.in(2);
+  const std::int64_t classes = self.size(self.dim() == 1 ? 0 : 1);
+  const Shares shares(attrs, target, args.in(3), classes, "nll_loss");
+  const Tensor nowhere =
+      full({target.numel(), classes}, -std::numeric_limits<double>::infinity(), kFloat64);
+  Dims sizes(target.sizes());
+  sizes.push_back(classes);
+  const Tensor rows = gradient_of(args.in(0), nowhere, shares, attrs.reduction).reshape(sizes);
+  args.out().copy_(self.dim() == 1 ? rows : movedim(rows, -1, 1));
 }
 
 }  // namespace
@@ -171,6 +211,8 @@ void register_softmax_reference() {
   add(OpId::log_softmax_backward, {"reference", nullptr, log_softmax_backward});
   add(OpId::cross_entropy_loss, {"reference", nullptr, cross_entropy});
   add(OpId::cross_entropy_loss_backward, {"reference", nullptr, cross_entropy_backward});
+  add(OpId::nll_loss, {"reference", nullptr, nll_loss});
+  add(OpId::nll_loss_backward, {"reference", nullptr, nll_loss_backward});
 }
 
 }  // namespace facula::cpu
