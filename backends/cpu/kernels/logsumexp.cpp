@@ -86,8 +86,8 @@ void raise(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride, T
                             });
 }
 
-/// Sets `sum` to that of a tile's columns and raises `tops`.
-template <bool kInfinite, class T>
+/// Sets `sum` to that of a tile's columns, in which no infinity is, and raises `tops`.
+template <class T>
 void add_tile(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride,
               const T* __restrict shift, T* __restrict sum, T* __restrict tops) {
   for (std::int64_t k = 0; k < n; ++k) sum[k] = T(0);
@@ -97,12 +97,23 @@ void add_tile(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride
 #pragma GCC unroll 4
                               for (std::int64_t r = 0; r < R; ++r) {
                                 const T own = first[r * stride + k];
-                                total += power<kInfinite>(own - shift[k]);
+                                total += power<false>(own - shift[k]);
                                 top = larger<T>(top, own);
                               }
                               sum[k] += total;
                               tops[k] = top;
                             });
+}
+
+/// The same sum of whatever elements.
+template <class T>
+[[gnu::noinline]] void add_again(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride,
+                                 const T* __restrict shift, T* __restrict sum) {
+  for (std::int64_t k = 0; k < n; ++k) sum[k] = T(0);
+  for (; rows > 0; --rows, x += stride) {
+#pragma GCC unroll 1
+    for (std::int64_t k = 0; k < n; ++k) sum[k] += power<true>(x[k] - shift[k]);
+  }
 }
 
 /// Calls body(first, width) for cache lines of columns of which one has elements far above its
@@ -154,10 +165,10 @@ void columns(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride,
         move_to(tops + k, width, shift + k, sum + k);
       });
     }
-    add_tile<false>(x, count, n, stride, shift, tile, tops);
+    add_tile(x, count, n, stride, shift, tile, tops);
     far += for_far_lines(n, shift, tops, [&](std::int64_t k, std::int64_t width) {
       move_to(tops + k, width, shift + k, sum + k);
-      add_tile<true>(x + k, count, width, stride, shift + k, tile + k, tops + k);
+      add_again(x + k, count, width, stride, shift + k, tile + k);
     });
     careful = far * kLine<T> * 4 > n;
     for (std::int64_t k = 0; k < n; ++k) sum[k] += tile[k];
