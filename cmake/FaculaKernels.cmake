@@ -44,6 +44,13 @@ function(facula_add_op_units kind macro)
       set_source_files_properties(${unit} PROPERTIES COMPILE_OPTIONS
                                   "-fno-tree-pre;-fno-thread-jumps")
     endif()
+    # Partial results stay in registers if loops over them are unrolled, for which -O3 is not needed.
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND kind STREQUAL reduction AND NOT FACULA_SANITIZE)
+      set(options "-O2;-ftree-vectorize;-fvect-cost-model=dynamic;-fpeel-loops")
+      set(is_baseline "$<STREQUAL:$<TARGET_PROPERTY:NAME>,facula_kernels_baseline>")
+      set_property(SOURCE ${unit} APPEND PROPERTY COMPILE_OPTIONS
+                   "$<$<NOT:${is_baseline}>:${options}>")
+    endif()
     string(APPEND facula_kernel_list "${macro}(${op})\n")
   endforeach()
   return(PROPAGATE facula_kernel_units facula_kernel_list)
