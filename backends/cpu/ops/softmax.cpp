@@ -134,11 +134,12 @@ void run_columns(const SoftmaxPass<T>& pass, const Operands<T>& all, const Colum
   });
 }
 
-/// Rows that are faster as columns. Gradients have no powers that fill the vectors better there.
+/// Rows that are faster as columns: the ends of vectors take their time. Gradients have no powers
+/// that would fill the vectors better there.
 template <class T>
 bool is_short(std::int64_t n, bool backward) {
-  constexpr std::int64_t kForward = 128;
-  return n < (backward ? kSoftmaxColumns<T> : kForward);
+  const std::int64_t forward = n % 8 == 0 ? 64 : 128;
+  return n < (backward ? kSoftmaxColumns<T> : forward);
 }
 
 /// Calls body(place in the block, place side by side) for the elements of `count` blocks.
