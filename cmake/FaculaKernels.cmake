@@ -85,16 +85,14 @@ file(CONFIGURE OUTPUT ${facula_kernel_dir}/functor_headers.inc
   CONTENT "${facula_functor_headers}")
 
 # Size again. Winograd's transforms and depthwise convolutions are the largest kernels of all;
-# conversions and searches for extremes wait for memory, and -O3 doubles them.
+# conversions wait for memory, and -O3 doubles them.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT FACULA_SANITIZE)
   foreach(stem winograd depthwise)
     set_source_files_properties(${PROJECT_SOURCE_DIR}/backends/cpu/kernels/${stem}.cpp PROPERTIES
       COMPILE_OPTIONS "$<$<STREQUAL:$<TARGET_PROPERTY:NAME>,facula_kernels_baseline>:-Os>")
   endforeach()
-  foreach(stem convert extremes)
-    set_source_files_properties(${PROJECT_SOURCE_DIR}/backends/cpu/kernels/${stem}.cpp PROPERTIES
-      COMPILE_OPTIONS "-O2;-ftree-vectorize;-fvect-cost-model=dynamic")
-  endforeach()
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/backends/cpu/kernels/convert.cpp PROPERTIES
+    COMPILE_OPTIONS "-O2;-ftree-vectorize;-fvect-cost-model=dynamic")
 endif()
 
 set(FACULA_KERNEL_OBJECTS "")
