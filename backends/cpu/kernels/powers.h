@@ -70,13 +70,8 @@ template <>
 constexpr float kLeastPower<float> = -88.0f;  // here k is -127, for which `factor` is zero
 
 /// e^x for x <= 0 as scalar::exp, but zero where that is no normal float, for half of the
-/// operations. The reduction's error of k * 2^-29 is less than what x - top lost to rounding.
-[[gnu::always_inline]] inline float power_of(float x) {
-  const auto [r, shifted] = scalar::detail::reduce_small_exp(x);
-  const float factor =
-      scalar::detail::power(scalar::detail::exponent(shifted) + scalar::detail::exponent(127));
-  return scalar::fma(scalar::detail::expm1_reduced(r), factor, factor);
-}
+/// operations. The reduction's error is less than what x - top lost to rounding.
+[[gnu::always_inline]] inline float power_of(float x) { return scalar::exp_or_zero(x); }
 [[gnu::always_inline]] inline double power_of(double x) { return scalar::exp(x); }
 
 template <class T>
@@ -173,13 +168,15 @@ struct RowLanes {
   }
 };
 
-/// Asks for what comes so far ahead in memory: among several streams, processors foresee too
-/// little.
+/// Asks for what comes next in memory: among several streams, processors foresee too little. Far
+/// ahead into the second-level cache, which waits for more lines at a time than the first.
 template <class T>
 [[gnu::always_inline]] inline void prefetch_lanes(const T* x) {
-  constexpr int kAheadBytes = 2048;
+  constexpr int kNearBytes = 2048, kFarBytes = 8192;
   for (int k = 0; k < kManyLanes; k += static_cast<int>(kLineBytes / sizeof(T))) {
-    __builtin_prefetch(reinterpret_cast<const char*>(x + k) + kAheadBytes);
+    const char* line = reinterpret_cast<const char*>(x + k);
+    __builtin_prefetch(line + kNearBytes);
+    __builtin_prefetch(line + kFarBytes, 0, 2);
   }
 }
 

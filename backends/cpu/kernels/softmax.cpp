@@ -152,6 +152,8 @@ void stream_backward(const T* __restrict grad, const T* __restrict output, T* __
                          FACULA_INLINED { sums[lane] += gradient_term<kLog>(g[k], y[k]); };
     std::int64_t k = 0;
     for (; k + kManyLanes <= n; k += kManyLanes) {
+      prefetch_lanes(g + k);
+      prefetch_lanes(y + k);
       before.advance();
 #pragma GCC unroll 1  // not before it is vectorised
       for (int i = 0; i < kManyLanes; ++i) add(k + i, i);

@@ -14,7 +14,6 @@ struct pow_functor : NumericFunctor {
   FACULA_FN uint32_t rarity(float x, float exponent) const {
     return detail::pow_rarity(x, exponent);
   }
-  FACULA_FN float common(float x, float exponent) const { return common_pow(x, exponent); }
   FACULA_FN auto halfway(float x, float exponent) const { return halfway_pow(x, exponent); }
   FACULA_FN float complete(float high, float low) const { return detail::exp2_sum({high, low}); }
 };

@@ -16,10 +16,11 @@ struct softplus_functor : FloatingFunctor, ops::softplus_attrs {
   // Common are small numbers with the attributes that everybody uses.
   static constexpr uint32_t rare = __builtin_bit_cast(uint32_t, 20.0f);
   FACULA_FN uint32_t rarity(float x) const {
-    return detail::magnitude_rarity(x) | (beta == 1 && threshold >= 20 ? 0 : rare);
+    return detail::magnitude_rarity(x) | select((beta == 1) & (threshold >= 20), 0u, rare);
   }
-  FACULA_FN float common(float x) const {
-    return as_float(max(as_int(x), 0)) + common_log1p_exp(-abs(x));
+  FACULA_FN detail::FloatPair halfway(float x) const { return {exp_or_zero(-abs(x)), x}; }
+  FACULA_FN float complete(float power, float x) const {
+    return as_float(max(as_int(x), 0)) + detail::log1p_unit(power);
   }
 };
 

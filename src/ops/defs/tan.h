@@ -12,7 +12,8 @@ struct tan_functor : FloatingFunctor {
   }
   static constexpr uint32_t rare = detail::kRareTanAngle;
   FACULA_FN uint32_t rarity(float x) const { return detail::magnitude_rarity(x); }
-  FACULA_FN float common(float x) const { return common_tan(x); }
+  FACULA_FN auto halfway(float x) const { return halfway_tan(x); }
+  FACULA_FN float complete(float high, float low) const { return complete_tan({high, low}); }
 };
 
 }  // namespace facula::scalar

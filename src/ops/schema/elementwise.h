@@ -5,7 +5,9 @@
 // template over the scalar type that uses only the vocabulary of ops/schema/scalar.h. One of one or
 // two inputs may add rarity(), the bound `rare` and common(): of floats whose rarity is below the
 // bound, common() gives the same bits faster, and kernels may use it where no argument of a block
-// is rare. Kernel translation units define FACULA_KERNEL_TU and see nothing but the functor.
+// is rare. halfway() and complete() are common() in two parts, for processors that are kept waiting
+// by one long chain of operations. Kernel translation units define FACULA_KERNEL_TU and see nothing
+// but the functor.
 #pragma once
 
 #include <facula/dtype.h>

@@ -70,9 +70,9 @@ FACULA_FN ExpArgument reduce_exp(float x, float round = kRound) {
   return {r, shifted};
 }
 /// The same, r with an error of k * 2^-29.
-FACULA_FN ExpArgument reduce_small_exp(float x) {
-  const float shifted = fma(x, 1.44269504f, kRound);
-  return {fma(shifted - kRound, -0.693147182f, x), shifted};
+FACULA_FN ExpArgument reduce_small_exp(float x, float round = kRound) {
+  const float shifted = fma(x, 1.44269504f, round);
+  return {fma(shifted - round, -0.693147182f, x), shifted};
 }
 
 /// (e^r - 1 - r) / s for |r| <= ln2 / 2, s = r^2. By halves (Estrin), because the longest chain
@@ -244,11 +244,12 @@ FACULA_FN float log10_sum(LogTerms x) {
   return fma(n, 0.301030010f, fma(n, -1.43209889e-8f, y));
 }
 
-/// log(1 + z) for z in [0, 1].
+/// log(1 + z) for z in [0, 1]. It is 2 atanh(s) for s = z / (2 + z), written as z less a small
+/// multiple of s, so that the errors of s count little.
 FACULA_FN float log1p_unit(float z) {
-  const float q = horner(z, -0.00331846857f, 0.0202045683f, -0.057664413f, 0.106805526f,
-                         -0.153553948f, 0.196953997f, -0.249585867f, 0.33330512f, -0.499999315f);
-  return fma(z * z, q, z);
+  const float s = z / (2.0f + z), w = s * s;
+  const float p = horner(w, 0.28012156f, 0.28001773f, 0.4002153f, 0.6666642f);
+  return fma(-s, fma(-w, p, z), z);
 }
 
 /// The logarithm `y` of x > 0 completed for all x. NaN and +infinity are larger than all finite
@@ -358,14 +359,19 @@ FACULA_FN float log1p(float x) {
   return select(abs(x) < 0x1p-24f, x, y);
 }
 
-/// log(1 + e^x) for x <= 0. common_log1p_exp is for x > -87, where the power is a normal float.
-FACULA_FN float common_log1p_exp(float x) {
-  const auto [r, shifted] = detail::reduce_exp(x);
+/// e^x for x in [-88, 0], zero where that is no normal float, with reduce_small_exp's error.
+FACULA_FN float exp_or_zero(float x) {
+  const auto [r, shifted] = detail::reduce_small_exp(x);
   const float power = detail::power(detail::exponent(shifted) + detail::exponent(127));
-  return detail::log1p_unit(fma(detail::expm1_reduced(r), power, power));
+  return fma(detail::expm1_reduced(r), power, power);
 }
+
+/// log(1 + e^x) for x <= 0. common_log1p_exp is for x > -20, where reduce_small_exp is near enough.
+FACULA_FN float common_log1p_exp(float x) { return detail::log1p_unit(exp_or_zero(x)); }
 FACULA_FN float log1p_exp(float x) {
-  const auto [r, shifted] = detail::reduce_exp(detail::at_least(x, -104.0f), detail::kRoundToScale);
+  const float round = detail::kRoundToScale;
+  const auto [near, shifted] = detail::reduce_small_exp(detail::at_least(x, -104.0f), round);
+  const float r = select(x > -20.0f, near, fma(shifted - round, 1.9046543e-9f, near));
   return detail::log1p_unit(detail::scale(detail::expm1_reduced(r), shifted));
 }
 

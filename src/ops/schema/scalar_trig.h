@@ -140,12 +140,19 @@ FACULA_FN float cos(float x) {
   const float large = select(abs(x) < detail::kInf, detail::sin_quadrant(r, n + 1.0), detail::kNan);
   return select(abs(x) < detail::kSmallAngle, common_cos(x), large);
 }
-FACULA_FN float common_tan(float x) {
+/// Halfway are the tangent of what is left of x, and the number of quarters taken away. Masks
+/// choose by it because comparisons would take turns from multiplications.
+FACULA_FN detail::FloatPair halfway_tan(float x) {
   const auto [r, low, n] = detail::reduce_tan_angle(x);
-  const float t = detail::tan_reduced(r, low);
-  const bool odd = (n & 1) != 0;
-  return select(odd, -1.0f, t) / select(odd, t, 1.0f);
+  return {detail::tan_reduced(r, low), as_float(n)};
 }
+FACULA_FN float complete_tan(detail::FloatPair x) {
+  constexpr int32_t one = __builtin_bit_cast(int32_t, 1.0f);
+  constexpr int32_t minus_one = __builtin_bit_cast(int32_t, -1.0f);
+  const int32_t t = as_int(x.high), odd = -(as_int(x.low) & 1);
+  return as_float((odd & minus_one) | (~odd & t)) / as_float((odd & t) | (~odd & one));
+}
+FACULA_FN float common_tan(float x) { return complete_tan(halfway_tan(x)); }
 FACULA_FN float tan(float x) {
   const auto [r, n] = detail::reduce_angle(x);
   const auto [sin, cos] = detail::sincos_quadrant(r);
