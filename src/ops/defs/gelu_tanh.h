@@ -9,7 +9,7 @@ struct gelu_tanh_functor : FloatingFunctor {
   template <class T>
   FACULA_FN T operator()(T x) const {
     // (1 + tanh(y)) / 2 is sigmoid(2 y), which does not cancel for negative y.
-    return x * sigmoid(x * fma(x * x, K<T>(0.07135481627260025), K<T>(1.5957691216057308)));
+    return gated(x, x * fma(x * x, K<T>(0.07135481627260025), K<T>(1.5957691216057308)));
   }
 };
 

@@ -27,6 +27,7 @@
 //   sin cos tan atan atan2 sinh cosh tanh      any finite angle
 //   sigmoid erf erfc pow                       accurate in both tails
 //   normal_cdf normal_pdf gelu                 absolutely accurate
+//   gated                                      x * sigmoid(gate), the same
 //   fmod remainder floor_divide                remainder has the sign of the divisor
 //   as_int as_float                            bits; plain types only
 //
@@ -184,6 +185,10 @@ FACULA_FN T pow(T a, T b) {
 template <class T>
 FACULA_FN T log1p_exp(T x) {
   return log1p(exp(x));
+}
+template <class T>
+FACULA_FN T gated(T x, T gate) {
+  return x * sigmoid(gate);
 }
 template <class T>
 FACULA_FN T atan_of_slope(T x) {

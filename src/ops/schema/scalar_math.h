@@ -359,7 +359,7 @@ FACULA_FN float log1p(float x) {
   return select(abs(x) < 0x1p-24f, x, y);
 }
 
-/// e^x for x in [-88, 0], zero where that is no normal float, with reduce_small_exp's error.
+/// e^x for x in [-88, 88], zero where that is no normal float, with reduce_small_exp's error.
 FACULA_FN float exp_or_zero(float x) {
   const auto [r, shifted] = detail::reduce_small_exp(x);
   const float power = detail::power(detail::exponent(shifted) + detail::exponent(127));
@@ -382,6 +382,11 @@ FACULA_FN float sigmoid(float x) {
   const float scaled_power = detail::power(detail::exponent(127 + 40) - detail::exponent(shifted));
   const float denominator = fma(scaled_power, 0x1p-40f, detail::expm1_reduced(r)) + 1.0f;
   return select(x == x, scaled_power / denominator * 0x1p-40f, x);
+}
+
+/// x * sigmoid(gate), for gates whose errors are those of sums; below -87 they count as -87.
+FACULA_FN float gated(float x, float gate) {
+  return x / (exp_or_zero(-detail::bounded(gate, -87.0f, 87.0f)) + 1.0f);
 }
 
 /// h / (h + 1) for h = (e^2|x| - 1) / 2. Below 1 a step of Newton's method on the quotient takes
