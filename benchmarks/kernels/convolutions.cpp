@@ -57,10 +57,12 @@ ConvShape shape_of(const Problem& p) {
 
 /// Images as large as the window, where they are smaller.
 void make_room(Sizes& v) {
-  const auto or_one = [&](const char* key) { return v.contains(key) ? v[key] : 1; };
-  for (const char* side : {"h", "w"}) {
-    const std::int64_t kernel = side[0] == 'h' && v.contains("kh") ? v["kh"] : v["k"];
-    v[side] = std::max(v[side], or_one("d") * (kernel - 1) + 1 - 2 * v["p"]);
+  for (const std::string side : {"h", "w"}) {
+    const auto along = [&](const std::string& name, std::int64_t absent) {
+      if (v.contains(name + side)) return v[name + side];
+      return v.contains(name) ? v[name] : absent;
+    };
+    v[side] = std::max(v[side], along("d", 1) * (along("k", 1) - 1) + 1 - 2 * along("p", 0));
   }
 }
 
@@ -78,6 +80,9 @@ Sizes draw(Random& random) {
   v["p"] = random.one_in(4) ? integer(0, 4) : v["k"] / 2;
   if (random.one_in(3)) v["s"] = integer(1, 3);
   if (random.one_in(6)) v["d"] = integer(1, 3);
+  if (random.one_in(8)) v["sh"] = integer(1, 3);
+  if (random.one_in(8)) v["ph"] = integer(0, 3);
+  if (random.one_in(12)) v["dh"] = integer(1, 3);
   if (random.one_in(10)) {  // tiny images of a large batch
     v["n"] = integer(32, 70);
     v["h"] = v["w"] = integer(1, 3);
@@ -98,6 +103,12 @@ Sizes draw(Random& random) {
     v["g"] = random.one_in(2) ? v["c"] : integer(2, 4);
     v["c"] = v["g"] * (v["c"] == v["g"] ? 1 : integer(1, 12));
     v["oc"] = v["g"] * integer(1, 3);
+  }
+  if (random.one_in(50)) {  // huge channels
+    v = {{"n", integer(1, 2)}, {"h", integer(1, 5)}, {"w", integer(1, 5)}, {"k", 3}, {"p", 1}};
+    v["c"] = integer(1, 30);
+    v["oc"] = integer(1000, 5000);
+    if (random.one_in(2)) std::swap(v["c"], v["oc"]);
   }
   // The gradient of a single weight may be nearly 0 because its terms cancel.
   if (v["c"] * v["oc"] < 4) v["oc"] *= 4;

@@ -32,7 +32,10 @@ FACULA_API int64_t max_memory_allocated();
 FACULA_API void reset_peak_memory_stats();
 /// Copies that view() has made since the start, of tensors that are channels_last.
 FACULA_API int64_t view_copies();
-/// Returns every cached block of more than 4096 bytes to the system.
+/// Returns every cached block of more than 4096 bytes to the system. What the allocator holds, in
+/// use and cached, is limited to 80 % of the memory that the process may use, or to the environment
+/// variable FACULA_HOST_MEMORY_CAP, in MiB: near that it gives cached blocks back by itself, and
+/// beyond throws OutOfMemory.
 FACULA_API void empty_cache();
 
 }  // namespace facula::cpu

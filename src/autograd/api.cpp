@@ -122,7 +122,9 @@ void autograd::reset_gradient(const Tensor& leaf, bool set_to_none) {
 }
 
 void Tensor::retain_grad() const {
-  check<AutogradError>(requires_grad(), "retain_grad: the tensor does not require grad");
+  check<AutogradError>(requires_grad(),
+                       "retain_grad: the tensor does not require grad; call requires_grad_() on "
+                       "what it is computed from, outside NoGradGuard");
   if (is_leaf() || autograd::retained_of(*impl_)) return;
   autograd::extras_of(*impl_->node).retained.push_back({impl_->output_index, Tensor()});
 }
@@ -201,7 +203,10 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
   std::vector<Tensor> gradients = initial_gradients(outputs, options.grad_outputs, "grad");
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].defined()) runtime::check_view_is_current(inputs[i], "grad");
-    check<AutogradError>(inputs[i].requires_grad(), "grad: input {} does not require grad", i);
+    check<AutogradError>(inputs[i].requires_grad(),
+                         "grad: input {} does not require grad; call requires_grad_() on it before "
+                         "the outputs are computed",
+                         i);
   }
   const std::vector<Edge> roots = edges_of(outputs);
   const std::vector<Edge> targets = edges_of(inputs);

@@ -92,7 +92,11 @@ void promote(const Op& op, std::initializer_list<const Tensor*> inputs, const vo
              Tensor* converted) {
   const ElementwiseTraits& traits = *op.def.elementwise;
   for (const Tensor* input : inputs) {
-    check<ValueError>(input->defined(), "{}: an input is an undefined tensor", op.name);
+    check<ValueError>(
+        input->defined(),
+        "{}: an input is an undefined tensor (a default-constructed handle); give it a "
+        "value first",
+        op.name);
   }
   for (int i = 0; i < traits.mask_inputs; ++i) {
     const DType dtype = inputs.begin()[i]->dtype();

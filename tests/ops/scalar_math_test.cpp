@@ -9,6 +9,9 @@
 
 #include <facula/ops.h>
 
+#define FACULA_KERNEL_TU
+#include "ops/defs/softplus.h"
+#undef FACULA_KERNEL_TU
 #include "ops/schema/scalar.h"
 #include "tests/ops/float_functions.h"
 
@@ -116,6 +119,13 @@ TEST(ScalarMath, LogarithmsOfOneAndAPowerAreWithinTwoUlp) {
     if (negative > -20) {
       ASSERT_TRUE(same(scalar::common_log1p_exp(negative), y)) << negative;
     }
+  }
+}
+
+TEST(ScalarMath, SoftplusIsWithinTwoUlp) {
+  const scalar::softplus_functor softplus{{}, {1, 20}};
+  for (const float x : arguments()) {
+    ASSERT_LE(ulp_error(softplus(x), softplus(double{x})), kMaxUlp) << x;
   }
 }
 
