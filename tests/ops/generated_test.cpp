@@ -26,6 +26,13 @@ TEST_P(EveryOp, HasSamples) {
   EXPECT_FALSE(failures_of(op()).empty());
 }
 
+TEST_P(EveryOp, DocumentsItsShapes) {
+  const std::string_view doc = op().define ? *op().define().doc : *op().define_composite().doc;
+  EXPECT_TRUE(doc.find(" -> ") != std::string_view::npos)
+      << "end the doc of " << op().name
+      << " with shapes, as in \"self: [*] floating -> [*].\": " << doc;
+}
+
 TEST_P(EveryOp, AgreesWithTheDoubleReference) {
   if (is_random(op())) GTEST_SKIP() << "the random stream of each dtype is its own";
   for_each_sample([&](const Sample& sample) {

@@ -55,7 +55,9 @@ namespace ops {
 CompositeDef define_adaptive_avg_pool2d() {
   return {
       .signature = "adaptive_avg_pool2d(Tensor self, int[2] output_size) -> Tensor",
-      .doc = "Means over an even grid of windows of [N, C, H, W], as many as output_size says.",
+      .doc =
+          "Means over an even grid of windows, as many as output_size says.  self: [N, C, H, W] "
+          "floating -> [N, C, oH, oW].",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 20, 4, 6}), Dims{1}});

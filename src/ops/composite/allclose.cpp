@@ -34,8 +34,7 @@ CompositeDef define_allclose() {
           "bool equal_nan=False) -> bool",
       .doc =
           "True if |self - other| <= atol + rtol * |other| everywhere, with broadcasting; "
-          "infinities "
-          "must be equal.  self, other: [*] of one dtype.",
+          "infinities must be equal.  self, other: [*] of one dtype -> bool.",
       .samples =
           [](Samples& s) {
             const double inf = std::numeric_limits<double>::infinity();

@@ -54,8 +54,9 @@ CompositeDef define_batch_norm() {
           "Tensor? weight=None, Tensor? bias=None, bool training=False, "
           "float momentum=0.1, float eps=1e-05) -> Tensor",
       .doc =
-          "Batch normalization over channels of [N, C, ...]. In training, by the batch's "
-          "statistics, which also update the running ones in place; else by the running ones.",
+          "Batch normalization over channels. In training, by the batch's statistics, which also "
+          "update the running ones in place; else by the running ones.  self: [N, C, ...] "
+          "floating, running_mean, running_var, weight, bias: [C] -> [N, C, ...].",
       .samples =
           [](Samples& s) {
             s.add({s.normal({4, 3, 5, 2}), s.normal({3}), s.uniform({3}, 0.5, 2),

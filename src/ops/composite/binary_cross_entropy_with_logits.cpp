@@ -36,7 +36,7 @@ CompositeDef define_binary_cross_entropy_with_logits() {
           "Tensor? weight=None, Tensor? pos_weight=None, str reduction='mean') -> Tensor",
       .doc =
           "Binary cross-entropy of logits against probabilities of equal size; weight and "
-          "pos_weight broadcast.",
+          "pos_weight broadcast.  self, target: [*] floating -> [] (reduction none: [*]).",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 4}), s.uniform({3, 4}, 0, 1)});

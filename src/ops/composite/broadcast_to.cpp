@@ -15,7 +15,7 @@ namespace ops {
 CompositeDef define_broadcast_to() {
   return {
       .signature = "broadcast_to(Tensor self, int[] size) -> Tensor",
-      .doc = "The same as expand.",
+      .doc = "The same as expand.  self: [*] -> `size`.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 1}), Dims{2, 3, 4}});

@@ -21,8 +21,8 @@ CompositeDef define_chunk() {
   return {
       .signature = "chunk(Tensor self, int chunks, int dim=0) -> Tensor[]",
       .doc =
-          "At most `chunks` views of equal parts of dimension dim, the last one perhaps "
-          "smaller.",
+          "At most `chunks` views of equal parts of dimension dim, the last one perhaps smaller.  "
+          "self: [*] -> list of [*], parts of dim.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({5, 2}), 3});

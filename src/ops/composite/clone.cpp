@@ -15,7 +15,7 @@ namespace ops {
 CompositeDef define_clone() {
   return {
       .signature = "clone(Tensor self) -> Tensor",
-      .doc = "A copy in the same layout, differentiable.",
+      .doc = "A copy in the same layout, differentiable.  self: [*] -> [*].",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 3})});

@@ -64,8 +64,9 @@ CompositeDef define_cross_entropy() {
           "str reduction='mean', int ignore_index=-100, float label_smoothing=0) -> "
           "Tensor",
       .doc =
-          "Cross-entropy of logits [N, C, ...] against class indices [N, ...] int64 or class "
-          "probabilities [N, C, ...].",
+          "Cross-entropy of logits against class indices or class probabilities.  self: [N, C, "
+          "...] or [C] floating, target: [N, ...] or [] int64, or self's size floating, weight: "
+          "[C] -> [] (reduction none: [N, ...] or []).",
       .samples =
           [](Samples& s) {
             const Tensor target = tensor({0, 3, 2, -100, 1}, {5}, kInt64);

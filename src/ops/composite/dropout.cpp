@@ -21,7 +21,9 @@ CompositeDef define_dropout() {
       .signature =
           "dropout(Tensor self, float p=0.5, bool training=True, "
           "Generator? generator=None) -> Tensor",
-      .doc = "In training, zeroes elements with probability p and scales the rest by 1 / (1 - p).",
+      .doc =
+          "In training, zeroes elements with probability p and scales the rest by 1 / (1 - p).  "
+          "self: [*] floating -> [*].",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 4}), 0.5, false});

@@ -19,7 +19,7 @@ CompositeDef define_equal() {
       .signature = "equal(Tensor self, Tensor other) -> bool",
       .doc =
           "True if both have the same size and equal elements, after type promotion; NaN equals "
-          "nothing.",
+          "nothing.  self, other: [*] -> bool.",
       .samples =
           [](Samples& s) {
             const Tensor x = s.normal({3, 4});

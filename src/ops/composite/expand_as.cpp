@@ -16,7 +16,7 @@ namespace ops {
 CompositeDef define_expand_as() {
   return {
       .signature = "expand_as(Tensor self, Tensor other) -> Tensor",
-      .doc = "expand to the size of other.",
+      .doc = "expand to the size of other.  self, other: [*] -> the size of other.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 1}), s.normal({2, 3, 4})});

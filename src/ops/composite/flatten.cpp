@@ -29,7 +29,9 @@ namespace ops {
 CompositeDef define_flatten() {
   return {
       .signature = "flatten(Tensor self, int start_dim=0, int end_dim=-1) -> Tensor",
-      .doc = "The dimensions start_dim to end_dim as one: a view where possible, else a copy.",
+      .doc =
+          "The dimensions start_dim to end_dim as one: a view where possible, else a copy.  self: "
+          "[*, N, ..., M, *] -> [*, N * ... * M, *].",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 3, 4})});

@@ -28,8 +28,8 @@ CompositeDef define_gelu() {
   return {
       .signature = "gelu(Tensor self, str approximate='none') -> Tensor",
       .doc =
-          "Gaussian error linear unit: self * Phi(self), or its approximation with tanh "
-          "where approximate is 'tanh'.",
+          "Gaussian error linear unit: self * Phi(self), or its approximation with tanh where "
+          "approximate is 'tanh'.  self: [*] floating -> [*].",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 4})});

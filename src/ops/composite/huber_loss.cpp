@@ -18,7 +18,9 @@ CompositeDef define_huber_loss() {
       .signature =
           "huber_loss(Tensor self, Tensor target, str reduction='mean', float delta=1) "
           "-> Tensor",
-      .doc = "d^2 / 2 where the difference d is below delta, delta (d - delta / 2) beyond.",
+      .doc =
+          "d^2 / 2 where the difference d is below delta, delta (d - delta / 2) beyond.  self, "
+          "target: [*] floating -> [] (reduction none: [*]).",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 4}), s.uniform({3, 4}, 3, 5)});

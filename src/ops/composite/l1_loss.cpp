@@ -14,7 +14,9 @@ namespace ops {
 CompositeDef define_l1_loss() {
   return {
       .signature = "l1_loss(Tensor self, Tensor target, str reduction='mean') -> Tensor",
-      .doc = "Absolute difference of self and target of equal size; reduction mean, sum or none.",
+      .doc =
+          "Absolute difference of self and target of equal size; reduction mean, sum or none.  "
+          "self, target: [*] floating -> [] (reduction none: [*]).",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 4}), s.normal({3, 4})});

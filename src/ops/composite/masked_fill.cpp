@@ -23,7 +23,9 @@ namespace ops {
 CompositeDef define_masked_fill() {
   return {
       .signature = "masked_fill(Tensor self, Tensor mask, Scalar value) -> Tensor",
-      .doc = "value where mask, else self; the dtype is that of self.  mask: bool, broadcast.",
+      .doc =
+          "value where mask, which broadcasts, else self; the dtype is that of self.  self: [*], "
+          "mask: bool [*] -> [*].",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 4}), s.mask({3, 4}), 0.5});

@@ -65,7 +65,9 @@ CompositeDef define_matmul() {
       .signature = "matmul(Tensor self, Tensor other) -> Tensor",
       .doc =
           "Product of vectors, matrices or batches of matrices, with PyTorch's rules: a vector "
-          "counts as a row on the left and a column on the right; leading dimensions broadcast.",
+          "counts as a row on the left and a column on the right; leading dimensions broadcast.  "
+          "self: [*, M, K] or [K], other: [*, K, N] or [K] -> [*, M, N], without M or N for a "
+          "vector.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3}), s.normal({3})});

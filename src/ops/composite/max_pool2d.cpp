@@ -19,7 +19,9 @@ CompositeDef define_max_pool2d() {
       .signature =
           "max_pool2d(Tensor self, int[] kernel_size, int[] stride=[], int[] padding=[0], "
           "int[] dilation=[1], bool ceil_mode=False) -> Tensor",
-      .doc = "Maxima of sliding windows of [N, C, H, W]; stride defaults to the kernel size.",
+      .doc =
+          "Maxima of sliding windows; stride defaults to the kernel size.  self: [N, C, H, W] "
+          "floating -> [N, C, oH, oW].",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 3, 6, 6}), Dims{2}});

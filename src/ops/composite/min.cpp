@@ -20,8 +20,9 @@ CompositeDef define_min() {
       .signature =
           "min(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
       .doc =
-          "The least elements along dim and their int64 positions, the first of equal "
-          "ones; see amin for several dimensions.",
+          "The least elements along dim and their positions, the first of equal ones; see amin for "
+          "several dimensions.  self: [*] -> [*], int64 [*] without dim, or with dim of size 1 "
+          "(keepdim).",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 4, 5}), 1});

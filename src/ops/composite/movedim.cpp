@@ -39,8 +39,8 @@ CompositeDef define_movedim() {
   return {
       .signature = "movedim(Tensor self, int[] source, int[] destination) -> Tensor",
       .doc =
-          "View with the source dimensions moved to the destination places; the others "
-          "keep their order.",
+          "View with the source dimensions moved to the destination places; the others keep their "
+          "order.  self: [*] -> [*] in the new order.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 3, 4}), Dims{0}, Dims{-1}});

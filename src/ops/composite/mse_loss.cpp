@@ -14,7 +14,9 @@ namespace ops {
 CompositeDef define_mse_loss() {
   return {
       .signature = "mse_loss(Tensor self, Tensor target, str reduction='mean') -> Tensor",
-      .doc = "Squared difference of self and target of equal size; reduction mean, sum or none.",
+      .doc =
+          "Squared difference of self and target of equal size; reduction mean, sum or none.  "
+          "self, target: [*] floating -> [] (reduction none: [*]).",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 4}), s.normal({3, 4})});

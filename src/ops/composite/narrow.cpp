@@ -24,8 +24,8 @@ CompositeDef define_narrow() {
   return {
       .signature = "narrow(Tensor self, int dim, int start, int length) -> Tensor",
       .doc =
-          "View of `length` entries of dimension dim from start on; a negative start "
-          "counts from the end.",
+          "View of `length` entries of dimension dim from start on; a negative start counts from "
+          "the end.  self: [*] -> [*] with dim of size length.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({5, 2}), 0, 1, 3});

@@ -34,9 +34,9 @@ CompositeDef define_norm() {
   return {
       .signature = "norm(Tensor self, float p=2, int[] dim=[], bool keepdim=False) -> Tensor",
       .doc =
-          "(sum of |self|^p)^(1/p) over the given dimensions (none given: all); the "
-          "greatest or least magnitude for p = inf or -inf, the number of nonzeros for p = "
-          "0; the gradient at 0 is 0.  self: [*] floating.",
+          "(sum of |self|^p)^(1/p) over the given dimensions (none given: all); the greatest or "
+          "least magnitude for p = inf or -inf, the number of nonzeros for p = 0; the gradient at "
+          "0 is 0.  self: [*] floating -> [*] without dim, or with dim of size 1 (keepdim).",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 4})});

@@ -53,9 +53,10 @@ CompositeDef define_pad() {
   return {
       .signature = "pad(Tensor self, int[] pad, str mode='constant', float value=0) -> Tensor",
       .doc =
-          "self with a margin: pad names the widths before and after the last dimension, "
-          "then the last but one... mode: constant (filled with value), reflect (without "
-          "repeating the border) or replicate; at most 4 dimensions.",
+          "self with a margin: pad names the widths before and after the last dimension, then the "
+          "last but one... mode: constant (filled with value), reflect (without repeating the "
+          "border) or replicate; at most 4 dimensions.  self: [*] -> [*] with dimensions longer by "
+          "their widths.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 3}), Dims{1, 2}});

@@ -34,7 +34,7 @@ CompositeDef define_repeat() {
       .signature = "repeat(Tensor self, int[] repeats) -> Tensor",
       .doc =
           "A copy in which dimension d comes repeats[d] times; further leading repeats add "
-          "dimensions. At most 7 dimensions.",
+          "dimensions. At most 7 dimensions.  self: [*] -> [*], its sizes times repeats.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 3}), Dims{2, 1}});

@@ -31,8 +31,9 @@ CompositeDef define_repeat_interleave() {
   return {
       .signature = "repeat_interleave(Tensor self, int repeats, int? dim=None) -> Tensor",
       .doc =
-          "A copy in which every entry of dimension dim comes `repeats` times in a row; "
-          "without dim, every element of the flattened tensor.",
+          "A copy in which every entry of dimension dim comes `repeats` times in a row; without "
+          "dim, every element of the flattened tensor.  self: [*] -> [*] with dim `repeats` times "
+          "as long (without dim: [N]).",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 3}), 2, 1});

@@ -20,7 +20,8 @@ CompositeDef define_reshape() {
   return {
       .signature = "reshape(Tensor self, int[] size) -> Tensor",
       .doc =
-          "The elements in row-major order as another shape: a view where possible, else a copy.",
+          "The elements in row-major order as another shape: a view where possible, else a copy.  "
+          "self: [*] -> `size`.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 6}), Dims{3, -1}});

@@ -16,7 +16,7 @@ namespace ops {
 CompositeDef define_reshape_as() {
   return {
       .signature = "reshape_as(Tensor self, Tensor other) -> Tensor",
-      .doc = "reshape to the size of other.",
+      .doc = "reshape to the size of other.  self, other: [*] -> the size of other.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 6}), s.normal({3, 4})});

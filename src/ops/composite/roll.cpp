@@ -38,8 +38,8 @@ CompositeDef define_roll() {
   return {
       .signature = "roll(Tensor self, int[] shifts, int[] dims=[]) -> Tensor",
       .doc =
-          "Entries moved by `shifts` places along dims, those that leave coming in at the "
-          "other end; without dims the flattened tensor is rolled.",
+          "Entries moved by `shifts` places along dims, those that leave coming in at the other "
+          "end; without dims the flattened tensor is rolled.  self: [*] -> [*].",
       .samples =
           [](Samples& s) {
             s.add({s.normal({5}), Dims{2}, Dims{0}});

@@ -21,7 +21,7 @@ CompositeDef define_smooth_l1_loss() {
           "-> Tensor",
       .doc =
           "d^2 / (2 beta) where the difference d is below beta, d - beta / 2 beyond; with beta 0, "
-          "l1_loss.",
+          "l1_loss.  self, target: [*] floating -> [] (reduction none: [*]).",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 4}), s.uniform({3, 4}, 3, 5)});

@@ -22,8 +22,8 @@ CompositeDef define_sort() {
           "sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor "
           "indices)",
       .doc =
-          "The elements in order along dim and their int64 positions; equal elements keep "
-          "their order, NaN counts as greatest.",
+          "The elements in order along dim and their positions; equal elements keep their order, "
+          "NaN counts as greatest.  self: [*] -> [*], int64 [*].",
       .samples =
           [](Samples& s) {
             s.add({s.normal({9})});

@@ -24,7 +24,9 @@ namespace ops {
 CompositeDef define_split_with_sizes() {
   return {
       .signature = "split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
-      .doc = "Views of consecutive parts of dimension dim, of the given sizes.",
+      .doc =
+          "Views of consecutive parts of dimension dim, of the given sizes.  self: [*] -> list of "
+          "[*], parts of dim.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({5, 2}), Dims{2, 3}});

@@ -25,8 +25,8 @@ CompositeDef define_squeeze() {
   return {
       .signature = "squeeze(Tensor self, int[] dim=[]) -> Tensor",
       .doc =
-          "View without the given dimensions of size 1 (none given: all of size 1); "
-          "dimensions of other sizes stay.",
+          "View without the given dimensions of size 1 (none given: all of size 1); dimensions of "
+          "other sizes stay.  self: [*] -> [*] without these.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({1, 3, 1})});

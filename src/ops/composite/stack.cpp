@@ -27,7 +27,9 @@ namespace ops {
 CompositeDef define_stack() {
   return {
       .signature = "stack(Tensor[] tensors, int dim=0) -> Tensor",
-      .doc = "Tensors of one size as the entries of a new dimension.",
+      .doc =
+          "Tensors of one size as the entries of a new dimension.  tensors: K times [*] -> [*, K, "
+          "*].",
       .samples =
           [](Samples& s) {
             s.add({std::vector<Tensor>{s.normal({2, 3}), s.normal({2, 3})}});

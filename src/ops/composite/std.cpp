@@ -21,7 +21,9 @@ namespace ops {
 CompositeDef define_std() {
   return {
       .signature = "std(Tensor self, int[] dim=[], int correction=1, bool keepdim=False) -> Tensor",
-      .doc = "Square root of var; the gradient at 0 is 0.  self: [*] floating.",
+      .doc =
+          "Square root of var; the gradient at 0 is 0.  self: [*] floating -> [*] without dim, or "
+          "with dim of size 1 (keepdim).",
       .samples =
           [](Samples& s) {
             s.add({s.normal({7})});

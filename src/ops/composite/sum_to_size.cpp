@@ -26,7 +26,9 @@ namespace ops {
 CompositeDef define_sum_to_size() {
   return {
       .signature = "sum_to_size(Tensor self, int[] size) -> Tensor",
-      .doc = "Sums the dimensions along which a tensor of `size` would broadcast to this one.",
+      .doc =
+          "Sums the dimensions along which a tensor of `size` would broadcast to this one.  self: "
+          "[*] -> `size`.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 3, 4}), Dims{3, 1}});

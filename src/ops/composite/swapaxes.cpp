@@ -15,7 +15,7 @@ namespace ops {
 CompositeDef define_swapaxes() {
   return {
       .signature = "swapaxes(Tensor self, int axis0, int axis1) -> Tensor",
-      .doc = "The same as transpose.",
+      .doc = "The same as transpose.  self: [*, M, *, N, *] -> [*, N, *, M, *].",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 3, 4}), 0, -1});

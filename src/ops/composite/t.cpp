@@ -19,8 +19,8 @@ CompositeDef define_t() {
   return {
       .signature = "t(Tensor self) -> Tensor",
       .doc =
-          "View of a matrix with rows and columns swapped; tensors of fewer dimensions "
-          "stay.",
+          "View of a matrix with rows and columns swapped; tensors of fewer dimensions stay.  "
+          "self: [M, N] -> [N, M].",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 3})});

@@ -33,8 +33,9 @@ CompositeDef define_take_along_dim() {
   return {
       .signature = "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
       .doc =
-          "gather with self and indices broadcast against each other except in dim; "
-          "without dim, elements of the flattened tensor.",
+          "gather with self and indices broadcast against each other except in dim; without dim, "
+          "elements of the flattened tensor.  self: [*], indices: [*] int64 or int32 -> [*] with "
+          "indices' size in dim (without dim: [N] for N indices).",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 4}), s.integers({3, 2}, 0, 4), 1});

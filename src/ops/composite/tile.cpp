@@ -19,7 +19,9 @@ namespace ops {
 CompositeDef define_tile() {
   return {
       .signature = "tile(Tensor self, int[] dims) -> Tensor",
-      .doc = "repeat, with leading ones added to dims where the tensor has more dimensions.",
+      .doc =
+          "repeat, with leading ones added to dims where the tensor has more dimensions.  self: "
+          "[*] -> [*], its sizes times dims.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 3}), Dims{2}});

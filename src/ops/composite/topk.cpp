@@ -26,8 +26,8 @@ CompositeDef define_topk() {
           "topk(Tensor self, int k, int dim=-1, bool largest=True) -> (Tensor values, "
           "Tensor indices)",
       .doc =
-          "The k greatest (or least) elements along dim in order, and their int64 "
-          "positions.",
+          "The k greatest (or least) elements along dim in order, and their positions.  self: [*] "
+          "-> [*], int64 [*] with dim of size k.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({9}), 3});

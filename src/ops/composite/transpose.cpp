@@ -24,7 +24,7 @@ namespace ops {
 CompositeDef define_transpose() {
   return {
       .signature = "transpose(Tensor self, int dim0, int dim1) -> Tensor",
-      .doc = "View with two dimensions swapped.",
+      .doc = "View with two dimensions swapped.  self: [*, M, *, N, *] -> [*, N, *, M, *].",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 3, 4}), 0, -1});

@@ -20,8 +20,8 @@ CompositeDef define_tril() {
   return {
       .signature = "tril(Tensor self, int diagonal=0) -> Tensor",
       .doc =
-          "The elements on and below a diagonal of the last two dimensions, zeros "
-          "elsewhere. diagonal > 0: above the main one.",
+          "The elements on and below a diagonal of the last two dimensions, zeros elsewhere. "
+          "diagonal > 0: above the main one.  self: [*, M, N] -> [*, M, N].",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 3})});

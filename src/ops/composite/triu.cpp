@@ -20,8 +20,8 @@ CompositeDef define_triu() {
   return {
       .signature = "triu(Tensor self, int diagonal=0) -> Tensor",
       .doc =
-          "The elements on and above a diagonal of the last two dimensions, zeros "
-          "elsewhere. diagonal > 0: above the main one.",
+          "The elements on and above a diagonal of the last two dimensions, zeros elsewhere. "
+          "diagonal > 0: above the main one.  self: [*, M, N] -> [*, M, N].",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 3})});

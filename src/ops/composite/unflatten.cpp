@@ -28,7 +28,9 @@ namespace ops {
 CompositeDef define_unflatten() {
   return {
       .signature = "unflatten(Tensor self, int dim, int[] sizes) -> Tensor",
-      .doc = "View with dimension dim as several of the given sizes; one may be -1.",
+      .doc =
+          "View with dimension dim as several of the given sizes; one may be -1.  self: [*, N, *] "
+          "-> [*, `sizes`, *].",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 6}), 1, Dims{2, 3}});

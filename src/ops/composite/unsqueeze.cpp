@@ -23,7 +23,9 @@ namespace ops {
 CompositeDef define_unsqueeze() {
   return {
       .signature = "unsqueeze(Tensor self, int dim) -> Tensor",
-      .doc = "View with a dimension of size 1 inserted at dim; -1 appends it.",
+      .doc =
+          "View with a dimension of size 1 inserted at dim; -1 appends it.  self: [*] -> [*, 1, "
+          "*].",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 3}), 0});

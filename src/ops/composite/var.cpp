@@ -22,9 +22,9 @@ CompositeDef define_var() {
   return {
       .signature = "var(Tensor self, int[] dim=[], int correction=1, bool keepdim=False) -> Tensor",
       .doc =
-          "Variance over the given dimensions (none given: all): squared deviations from "
-          "the mean over max(0, count - correction); NaN where that is 0.  self: [*] "
-          "floating.",
+          "Variance over the given dimensions (none given: all): squared deviations from the mean "
+          "over max(0, count - correction); NaN where that is 0.  self: [*] floating -> [*] "
+          "without dim, or with dim of size 1 (keepdim).",
       .samples =
           [](Samples& s) {
             s.add({s.normal({7})});

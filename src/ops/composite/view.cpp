@@ -36,7 +36,8 @@ CompositeDef define_view() {
       .doc =
           "View of the same elements in another shape; one size may be -1. Where the strides do "
           "not permit it, use reshape. Of tensors in channels_last, which layers and loaders "
-          "choose, it is a copy where contiguous strides would permit a view.",
+          "choose, it is a copy where contiguous strides would permit a view.  self: [*] -> "
+          "`size`.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 6}), Dims{3, -1}});

@@ -16,7 +16,7 @@ namespace ops {
 CompositeDef define_view_as() {
   return {
       .signature = "view_as(Tensor self, Tensor other) -> Tensor",
-      .doc = "view with the size of other.",
+      .doc = "view with the size of other.  self, other: [*] -> the size of other.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 6}), s.normal({3, 4})});

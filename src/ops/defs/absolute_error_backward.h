@@ -20,7 +20,8 @@ namespace facula::ops {
 OpDef define_absolute_error_backward() {
   return elementwise<scalar::absolute_error_backward_functor>({
       .signature = "absolute_error_backward(Tensor self, Tensor target, Tensor grad) -> Tensor",
-      .doc = "The gradient of absolute_error from self: sign(self - target) grad.",
+      .doc = "The gradient of absolute_error from self: sign(self - target) grad.  self, target, "
+             "grad: [*] floating -> [*].",
       .gradient =
           [](GradientContext& g) {
             if (g.needs(2)) g.set(2, absolute_error_backward(g.input(0), g.input(1), g.grad()));

@@ -34,7 +34,7 @@ OpDef define_all() {
   return reduction<scalar::all_reduction>({
       .signature = "all(Tensor self, int[] dim=[], bool keepdim=False) -> Tensor",
       .doc = "True where all elements are nonzero (NaN counts), over the given dimensions (none "
-             "given: all).  self: [*] -> bool.",
+             "given: all).  self: [*] -> bool [*] without dim, or with dim of size 1 (keepdim).",
       .gradient = not_differentiable("the result is bool"),
       .saves = kSavesNothing,
       .autocast = Autocast::promote,

@@ -40,7 +40,8 @@ OpDef define_amax() {
   return reduction<scalar::amax_reduction>({
       .signature = "amax(Tensor self, int[] dim=[], bool keepdim=False) -> Tensor",
       .doc = "Greatest element over the given dimensions (none given: all); NaN if there is one. "
-             "Equal elements share the gradient.",
+             "Equal elements share the gradient.  self: [*] -> [*] without dim, or with dim of "
+             "size 1 (keepdim).",
       .gradient =
           [](GradientContext& g) {
             const Tensor self = g.input(0);

@@ -34,7 +34,7 @@ OpDef define_any() {
   return reduction<scalar::any_reduction>({
       .signature = "any(Tensor self, int[] dim=[], bool keepdim=False) -> Tensor",
       .doc = "True where any element is nonzero (NaN counts), over the given dimensions (none "
-             "given: all).  self: [*] -> bool.",
+             "given: all).  self: [*] -> bool [*] without dim, or with dim of size 1 (keepdim).",
       .gradient = not_differentiable("the result is bool"),
       .saves = kSavesNothing,
       .autocast = Autocast::promote,

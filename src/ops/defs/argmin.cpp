@@ -10,8 +10,9 @@ OpDef define_argmin() {
   return {
       .signature = "argmin(Tensor self, int? dim=None, bool keepdim=False) -> Tensor",
       .doc =
-          "int64 position of the least element along dim, or in the flattened tensor; the first "
-          "of equal ones, the first NaN if there is one.",
+          "Position of the least element along dim, or in the flattened tensor; the first of equal "
+          "ones, the first NaN if there is one.  self: [*] -> int64 [*] without dim (none given: "
+          "all), or with dim of size 1 (keepdim).",
       .infer =
           [](Infer& c) {
             const auto& a = c.attrs<argmin_attrs>();

@@ -11,8 +11,8 @@ OpDef define_argsort() {
   return {
       .signature = "argsort(Tensor self, int dim=-1, bool descending=False) -> Tensor",
       .doc =
-          "int64 positions that sort self along dim; equal elements keep their order, NaN counts "
-          "as greatest.",
+          "Positions that sort self along dim; equal elements keep their order, NaN counts as "
+          "greatest.  self: [*] -> int64 [*].",
       .infer =
           [](Infer& c) {
             const Tensor& self = c.in(0);

@@ -11,8 +11,8 @@ OpDef define_argtopk() {
   return {
       .signature = "argtopk(Tensor self, int k, int dim=-1, bool largest=True) -> Tensor",
       .doc =
-          "int64 positions of the k greatest (or least) elements along dim, in order: the first k "
-          "of argsort(self, dim, largest).",
+          "Positions of the k greatest (or least) elements along dim, in order: the first k of "
+          "argsort(self, dim, largest).  self: [*] -> int64 [*] with dim of size k.",
       .infer =
           [](Infer& c) {
             const Tensor& self = c.in(0);

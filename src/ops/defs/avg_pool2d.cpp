@@ -26,7 +26,9 @@ OpDef define_avg_pool2d() {
       .signature =
           "avg_pool2d(Tensor self, int[] kernel_size, int[] stride=[], int[] padding=[0], "
           "bool ceil_mode=False, bool count_include_pad=True) -> Tensor",
-      .doc = "Means of sliding windows of [N, C, H, W]; stride defaults to the kernel size.",
+      .doc =
+          "Means of sliding windows; stride defaults to the kernel size.  self: [N, C, H, W] "
+          "floating -> [N, C, oH, oW].",
       .infer = infer,
       .gradient =
           [](GradientContext& g) {

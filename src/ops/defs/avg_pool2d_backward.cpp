@@ -29,8 +29,9 @@ OpDef define_avg_pool2d_backward() {
           "avg_pool2d_backward(Tensor grad, int[2] size, int[] kernel_size, int[] stride, "
           "int[] padding, bool count_include_pad, str memory_format='contiguous') -> Tensor",
       .doc =
-          "Spreads each grad [N, C, h, w] evenly over its window of an input of height and width "
-          "`size`. A grad with one position per channel does not tell the layout of that input.",
+          "Spreads each grad evenly over its window of an input of height and width `size`. A grad "
+          "with one position per channel does not tell the layout of that input.  grad: [N, C, oH, "
+          "oW] floating -> [N, C, H, W].",
       .infer =
           [](Infer& c) {
             const auto& attrs = c.attrs<avg_pool2d_backward_attrs>();

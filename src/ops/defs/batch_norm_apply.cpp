@@ -30,8 +30,9 @@ OpDef define_batch_norm_apply() {
           "batch_norm_apply(Tensor self, Tensor mean, Tensor invstd, Tensor? weight=None, "
           "Tensor? bias=None, Tensor? residual=None, bool relu=False, float? cap=None) -> Tensor",
       .doc =
-          "(self - mean) * invstd * weight + bias per channel of [N, C, ...]; with relu "
-          "min(max(... + residual, 0), cap).",
+          "(self - mean) * invstd * weight + bias per channel; with relu min(max(... + residual, "
+          "0), cap).  self, residual: [N, C, ...] floating, mean, invstd, weight, bias: [C] -> [N, "
+          "C, ...].",
       .infer = infer,
       .gradient = not_differentiable("use batch_norm, which differentiates through the statistics"),
       .saves = kSavesNothing,

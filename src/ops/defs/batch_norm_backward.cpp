@@ -11,7 +11,9 @@ OpDef define_batch_norm_backward() {
       .signature =
           "batch_norm_backward(Tensor grad, Tensor input, Tensor? weight, Tensor mean, "
           "Tensor invstd) -> (Tensor, Tensor, Tensor)",
-      .doc = "Gradients of batch_norm_train with respect to input, weight and bias.",
+      .doc =
+          "Gradients of batch_norm_train with respect to input, weight and bias.  grad, input: [N, "
+          "C, ...] floating, weight, mean, invstd: [C] -> [N, C, ...], [C], [C].",
       .infer =
           [](Infer& c) {
             infer_batch_norm_backward(c, c.in(1), {2, 3, 4}, "batch_norm_backward");

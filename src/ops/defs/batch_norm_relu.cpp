@@ -50,7 +50,8 @@ OpDef define_batch_norm_relu() {
           "Tensor? residual=None, float eps=1e-05, float? cap=None) -> (Tensor, Tensor, Tensor)",
       .doc =
           "relu(batch_norm_train(self) + residual) in one pass, at most cap (6 in relu6); returns "
-          "also the means [C] and 1/sqrt(variance + eps) [C].  self, residual: [N, C, ...].",
+          "also the means and 1/sqrt(variance + eps).  self, residual: [N, C, ...] floating, "
+          "weight, bias: [C] -> [N, C, ...], [C], [C].",
       .infer = infer,
       .gradient = gradient,
       .saves = {input(0), input(1), input(2), shape_of(3), output(0).with_input(3), output(1),

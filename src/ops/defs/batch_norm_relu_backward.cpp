@@ -21,8 +21,9 @@ OpDef define_batch_norm_relu_backward() {
           "batch_norm_relu_backward(Tensor grad, Tensor input, Tensor? weight, "
           "Tensor? bias, Tensor mean, Tensor invstd, float? cap=None) -> (Tensor, Tensor, Tensor)",
       .doc =
-          "Gradients of batch_norm_relu without a residual with respect to input, weight and "
-          "bias.",
+          "Gradients of batch_norm_relu without a residual with respect to input, weight and bias. "
+          " grad, input: [N, C, ...] floating, weight, bias, mean, invstd: [C] -> [N, C, ...], "
+          "[C], [C].",
       .infer = infer,
       .gradient = not_differentiable("batch_norm_relu composes its gradient for higher orders"),
       .saves = kSavesNothing,

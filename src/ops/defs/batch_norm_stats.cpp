@@ -11,8 +11,8 @@ OpDef define_batch_norm_stats() {
           "batch_norm_stats(Tensor self, float eps=1e-05) -> "
           "(Tensor, Tensor, Tensor)",
       .doc =
-          "The statistics of batch_norm_train: mean [C], 1/sqrt(variance + eps) [C] and biased "
-          "variance [C] of each channel of [N, C, ...].",
+          "The statistics of batch_norm_train: mean, 1/sqrt(variance + eps) and biased variance of "
+          "each channel.  self: [N, C, ...] floating -> [C], [C], [C].",
       .infer =
           [](Infer& c) {
             const std::int64_t channels = check_normalizable(c.in(0), "batch_norm_stats");

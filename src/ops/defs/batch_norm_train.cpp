@@ -27,8 +27,9 @@ OpDef define_batch_norm_train() {
           "batch_norm_train(Tensor self, Tensor? weight=None, Tensor? bias=None, "
           "float eps=1e-05) -> (Tensor, Tensor, Tensor, Tensor)",
       .doc =
-          "Normalizes each channel of [N, C, ...] by the batch's own mean and biased variance; "
-          "returns the result, the means [C], 1/sqrt(variance + eps) [C] and the variances [C].",
+          "Normalizes each channel by the batch's own mean and biased variance; returns the "
+          "result, the means, 1/sqrt(variance + eps) and the variances.  self: [N, C, ...] "
+          "floating, weight, bias: [C] -> [N, C, ...], [C], [C], [C].",
       .infer =
           [](Infer& c) {
             infer_batch_norm(c, "batch_norm");

@@ -65,7 +65,7 @@ OpDef define_cat() {
       .signature = "cat(Tensor[] tensors, int dim=0) -> Tensor",
       .doc =
           "The tensors one behind the other along dim; other sizes must agree. The dtype is the "
-          "promoted one.",
+          "promoted one.  tensors: [*] each -> [*] with their sizes in dim added up.",
       .infer = infer,
       .gradient = gradient,
       .saves = kSavesNothing,

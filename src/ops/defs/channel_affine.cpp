@@ -10,8 +10,8 @@ OpDef define_channel_affine() {
   return {
       .signature = "channel_affine(Tensor self, Tensor scale, Tensor shift) -> Tensor",
       .doc =
-          "self * scale + shift with one scale and shift per channel.  self: [N, C, ...], scale, "
-          "shift: [C].",
+          "self * scale + shift with one scale and shift per channel.  self: [N, C, ...] floating, "
+          "scale, shift: [C] -> [N, C, ...].",
       .infer =
           [](Infer& c) {
             const Tensor& input = c.in(0);

@@ -40,7 +40,7 @@ OpDef define_channel_affine_relu() {
           "Tensor? residual=None, float? cap=None) -> Tensor",
       .doc =
           "relu(channel_affine(self, scale, shift) + residual) in one pass, at most cap.  self, "
-          "residual: [N, C, ...], scale, shift: [C].",
+          "residual: [N, C, ...] floating, scale, shift: [C] -> [N, C, ...].",
       .infer = infer,
       .gradient = gradient,
       .saves = {input(0).for_grad_of(1), input(1), output(0)},

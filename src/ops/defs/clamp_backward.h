@@ -23,7 +23,8 @@ OpDef define_clamp_backward() {
   return elementwise<scalar::clamp_backward_functor>({
       .signature = "clamp_backward(Tensor grad, Tensor self, float? min=None, float? max=None) -> "
                    "Tensor",
-      .doc = "grad where min <= self <= max, else 0: the gradient of clamp.",
+      .doc =
+          "grad where min <= self <= max, else 0: the gradient of clamp.  grad, self: [*] -> [*].",
       .gradient =
           [](GradientContext& g) {
             const auto& a = g.attrs<ops::clamp_backward_attrs>();

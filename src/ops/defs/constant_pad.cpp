@@ -14,8 +14,9 @@ OpDef define_constant_pad() {
   return {
       .signature = "constant_pad(Tensor self, int[] pad, float value=0) -> Tensor",
       .doc =
-          "self with `value` around it: pad names the widths before and after the last "
-          "dimension, then the last but one...; negative widths cut off. At most 4 dimensions.",
+          "self with `value` around it: pad names the widths before and after the last dimension, "
+          "then the last but one...; negative widths cut off. At most 4 dimensions.  self: [*] -> "
+          "[*] with dimensions longer by their widths.",
       .infer =
           [](Infer& c) {
             const auto& a = c.attrs<constant_pad_attrs>();

@@ -23,7 +23,9 @@ OpDef define_conv2d_backward_input() {
       .signature =
           "conv2d_backward_input(Tensor grad, Tensor weight, int[] input_size, "
           "int[2] stride=1, int[2] padding=0, int[2] dilation=1, int groups=1) -> Tensor",
-      .doc = "Gradient of conv2d's input of size [N, C, H, W], given that of its result.",
+      .doc =
+          "Gradient of conv2d's input of size input_size, given that of its result.  grad: [N, OC, "
+          "oH, oW] floating, weight: [OC, C / groups, kH, kW] -> [N, C, H, W].",
       .infer = infer,
       .gradient =
           [](GradientContext& g) {

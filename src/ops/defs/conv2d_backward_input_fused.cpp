@@ -35,7 +35,8 @@ OpDef define_conv2d_backward_input_fused() {
           "conv2d_backward_input and what follows it in a backward pass, in one pass over its "
           "result: another gradient of the same tensor is added, and what relu gave, if that made "
           "the tensor, lets it pass: relu_backward(... + residual, rectified). The bits are those "
-          "of the ops one after the other.  residual, rectified: [N, C, H, W].",
+          "of the ops one after the other.  grad: [N, OC, oH, oW] floating, weight: [OC, C / "
+          "groups, kH, kW], residual, rectified: [N, C, H, W] -> [N, C, H, W].",
       .infer = infer,
       .gradient = not_differentiable("it is used where nothing is recorded"),
       .saves = kSavesNothing,

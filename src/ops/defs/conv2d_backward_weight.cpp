@@ -36,7 +36,9 @@ OpDef define_conv2d_backward_weight() {
       .signature =
           "conv2d_backward_weight(Tensor grad, Tensor input, int[2] kernel_size, "
           "int[2] stride=1, int[2] padding=0, int[2] dilation=1, int groups=1) -> Tensor",
-      .doc = "Gradient of conv2d's weight [OC, C / groups, kH, kW], given that of its result.",
+      .doc =
+          "Gradient of conv2d's weight, given that of its result.  grad: [N, OC, oH, oW] floating, "
+          "input: [N, C, H, W] -> [OC, C / groups, kH, kW].",
       .infer = infer,
       .gradient =
           [](GradientContext& g) {

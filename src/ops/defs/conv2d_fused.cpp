@@ -45,8 +45,9 @@ OpDef define_conv2d_fused() {
       .doc =
           "conv2d and what follows it, in one pass: channel_affine(conv2d(input, weight, bias), "
           "scale, shift), with relu min(max(... + residual, 0), cap). The bits are those of the "
-          "ops one after the other.  scale, shift: [OC], both or neither, residual: [N, OC, oH, "
-          "oW].",
+          "ops one after the other. Give both scale and shift, or neither.  input: [N, C, H, W] "
+          "floating, weight: [OC, C / groups, kH, kW], bias, scale, shift: [OC], residual: [N, OC, "
+          "oH, oW] -> [N, OC, oH, oW].",
       .infer = infer,
       .gradient = not_differentiable("it is used where nothing is recorded"),
       .saves = kSavesNothing,

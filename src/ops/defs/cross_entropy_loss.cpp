@@ -46,8 +46,8 @@ OpDef define_cross_entropy_loss() {
           "str reduction='mean', int ignore_index=-100, float label_smoothing=0) -> "
           "(Tensor, Tensor)",
       .doc =
-          "Cross-entropy of logits [N, C] against class indices [N] int64, and the logits' "
-          "log-softmax.",
+          "Cross-entropy of logits against class indices, and the logits' log-softmax.  self: [N, "
+          "C] floating, target: [N] int64, weight: [C] -> [] (reduction none: [N]), [N, C].",
       .infer = infer,
       .gradient = gradient,
       .saves = {input(1), input(2), output(1)},

@@ -63,7 +63,10 @@ OpDef define_cross_entropy_loss_backward() {
           "cross_entropy_loss_backward(Tensor grad, Tensor log_probs, Tensor target, "
           "Tensor? weight, str reduction, int ignore_index, float label_smoothing) -> "
           "Tensor",
-      .doc = "Gradient of cross_entropy_loss with respect to the logits, from their log-softmax.",
+      .doc =
+          "Gradient of cross_entropy_loss with respect to the logits, from their log-softmax.  "
+          "grad: [] (reduction none: [N]), log_probs: [N, C] floating, target: [N] int64, weight: "
+          "[C] -> [N, C].",
       .infer = infer,
       .gradient = gradient,
       .saves = {input(0), input(1), input(2), input(3)},

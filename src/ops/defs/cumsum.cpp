@@ -11,8 +11,8 @@ OpDef define_cumsum() {
   return {
       .signature = "cumsum(Tensor self, int dim) -> Tensor",
       .doc =
-          "Running sums along dim. Integers and bool give int64; floating sums are kept in "
-          "double precision.",
+          "Running sums along dim. Integers and bool give int64; floating sums are kept in double "
+          "precision.  self: [*] -> [*].",
       .infer =
           [](Infer& c) {
             const Tensor& self = c.in(0);

@@ -9,7 +9,7 @@ OpDef define_diagonal() {
   return view_op({
       .signature = "diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",
       .doc = "View of a diagonal of two dimensions, which become the last one. offset > 0: above "
-             "the main diagonal.",
+             "the main diagonal.  self: [*] -> [*, length] without dim1 and dim2.",
       .infer =
           [](Infer& c) {
             const Tensor& self = c.in(0);

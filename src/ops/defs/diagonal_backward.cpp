@@ -13,7 +13,9 @@ OpDef define_diagonal_backward() {
       .signature =
           "diagonal_backward(Tensor grad, int[] input_sizes, int offset, int dim1, "
           "int dim2) -> Tensor",
-      .doc = "Zeros of input_sizes with grad on a diagonal: the gradient of diagonal.",
+      .doc =
+          "Zeros of input_sizes with grad on a diagonal: the gradient of diagonal.  grad: [*, "
+          "length] -> `input_sizes`.",
       .infer =
           [](Infer& c) {
             const auto& a = c.attrs<diagonal_backward_attrs>();

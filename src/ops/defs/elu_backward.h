@@ -22,7 +22,7 @@ OpDef define_elu_backward() {
   return elementwise<scalar::elu_backward_functor>({
       .signature = "elu_backward(Tensor grad, Tensor self, float alpha, float scale, float "
                    "input_scale) -> Tensor",
-      .doc = "The gradient of elu from its input.",
+      .doc = "The gradient of elu from its input.  grad, self: [*] floating -> [*].",
       .gradient =
           [](GradientContext& g) {
             const auto& a = g.attrs<ops::elu_backward_attrs>();

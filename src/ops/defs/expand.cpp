@@ -9,7 +9,8 @@ namespace facula::ops {
 OpDef define_expand() {
   return view_op({
       .signature = "expand(Tensor self, int[] size) -> Tensor",
-      .doc = "View with dimensions of size 1 repeated to `size`; -1 keeps a dimension.",
+      .doc = "View with dimensions of size 1 repeated to `size`; -1 keeps a dimension.  self: [*] "
+             "-> `size`.",
       .infer =
           [](Infer& c) {
             const Tensor& self = c.in(0);

@@ -11,7 +11,9 @@ namespace facula::ops {
 OpDef define_flip() {
   return {
       .signature = "flip(Tensor self, int[] dims) -> Tensor",
-      .doc = "A copy with the order of the entries of the given dimensions reversed.",
+      .doc =
+          "A copy with the order of the entries of the given dimensions reversed.  self: [*] -> "
+          "[*].",
       .infer =
           [](Infer& c) {
             const Tensor& self = c.in(0);

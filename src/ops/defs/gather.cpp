@@ -10,8 +10,8 @@ OpDef define_gather() {
   return {
       .signature = "gather(Tensor self, int dim, Tensor index) -> Tensor",
       .doc =
-          "result[i][j][k] = self[index[i][j][k]][j][k] for dim 0, and so on.  index: int64, of "
-          "the size of the result.",
+          "result[i][j][k] = self[index[i][j][k]][j][k] for dim 0, and so on.  self: [*], index: "
+          "[*] int64 or int32 -> [*] of index's size.",
       .infer =
           [](Infer& c) {
             check_index_grid(c.in(0), c.attrs<gather_attrs>().dim, c.in(1), "gather");

@@ -20,8 +20,8 @@ namespace facula::ops {
 OpDef define_gelu_erf_backward() {
   return elementwise<scalar::gelu_erf_backward_functor>({
       .signature = "gelu_erf_backward(Tensor grad, Tensor self) -> Tensor",
-      .doc = "The gradient of gelu_erf: grad * (Phi(self) + self * phi(self)), phi the "
-             "standard normal density.",
+      .doc = "The gradient of gelu_erf: grad * (Phi(self) + self * phi(self)), phi the standard "
+             "normal density.  grad, self: [*] floating -> [*].",
       .gradient =
           [](GradientContext& g) {
             const Tensor self = g.input(1);

@@ -24,7 +24,7 @@ namespace facula::ops {
 OpDef define_gelu_tanh_backward() {
   return elementwise<scalar::gelu_tanh_backward_functor>({
       .signature = "gelu_tanh_backward(Tensor grad, Tensor self) -> Tensor",
-      .doc = "The gradient of gelu_tanh from its input.",
+      .doc = "The gradient of gelu_tanh from its input.  grad, self: [*] floating -> [*].",
       .gradient =
           [](GradientContext& g) {
             const Tensor self = g.input(1);

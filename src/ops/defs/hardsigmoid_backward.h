@@ -20,7 +20,8 @@ namespace facula::ops {
 OpDef define_hardsigmoid_backward() {
   return elementwise<scalar::hardsigmoid_backward_functor>({
       .signature = "hardsigmoid_backward(Tensor grad, Tensor self) -> Tensor",
-      .doc = "grad / 6 where -3 < self < 3, else 0: the gradient of hardsigmoid.",
+      .doc = "grad / 6 where -3 < self < 3, else 0: the gradient of hardsigmoid.  grad, self: [*] "
+             "floating -> [*].",
       .gradient =
           [](GradientContext& g) {
             if (g.needs(0)) g.set(0, hardsigmoid_backward(g.grad(), g.input(1)));

@@ -21,8 +21,8 @@ namespace facula::ops {
 OpDef define_hardswish_backward() {
   return elementwise<scalar::hardswish_backward_functor>({
       .signature = "hardswish_backward(Tensor grad, Tensor self) -> Tensor",
-      .doc = "The gradient of hardswish from its input: 0 below -3, grad above 3, grad * "
-             "(self / 3 + 1 / 2) between.",
+      .doc = "The gradient of hardswish from its input: 0 below -3, grad above 3, grad * (self / 3 "
+             "+ 1 / 2) between.  grad, self: [*] floating -> [*].",
       .gradient =
           [](GradientContext& g) {
             const Tensor self = g.input(1);

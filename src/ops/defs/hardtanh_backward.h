@@ -21,7 +21,7 @@ OpDef define_hardtanh_backward() {
   return elementwise<scalar::hardtanh_backward_functor>({
       .signature = "hardtanh_backward(Tensor grad, Tensor self, float min_val, float max_val) -> "
                    "Tensor",
-      .doc = "grad where min_val < self < max_val, else 0.",
+      .doc = "grad where min_val < self < max_val, else 0.  grad, self: [*] -> [*].",
       .gradient =
           [](GradientContext& g) {
             const auto& a = g.attrs<ops::hardtanh_backward_attrs>();

@@ -26,9 +26,8 @@ namespace facula::ops {
 OpDef define_huber_error() {
   return elementwise<scalar::huber_error_functor>({
       .signature = "huber_error(Tensor self, Tensor target, float delta=1) -> Tensor",
-      .doc =
-          "d^2 / 2 where the difference d of self and target is below delta, delta (d - delta / 2) "
-          "beyond.",
+      .doc = "d^2 / 2 where the difference d of self and target is below delta, delta (d - delta / "
+             "2) beyond.  self, target: [*] floating -> [*].",
       .gradient =
           [](GradientContext& g) {
             const double delta = g.attrs<ops::huber_error_attrs>().delta;

@@ -26,7 +26,7 @@ OpDef define_huber_error_backward() {
       .signature =
           "huber_error_backward(Tensor self, Tensor target, Tensor grad, float delta=1) -> Tensor",
       .doc = "The gradient of huber_error from self: self - target within [-delta, delta], times "
-             "grad.",
+             "grad.  self, target, grad: [*] floating -> [*].",
       .gradient =
           [](GradientContext& g) {
             const double delta = g.attrs<ops::huber_error_backward_attrs>().delta;

@@ -16,7 +16,8 @@ OpDef define_index_add() {
           "index_add(Tensor self, int dim, Tensor index, Tensor source, float alpha=1) -> Tensor",
       .doc =
           "A copy of self in which alpha * source[i] is added to entry index[i] of dimension dim, "
-          "in the order of i.",
+          "in the order of i.  self: [*], index: [K] int64 or int32, source: [*] with dim of size "
+          "K -> [*].",
       .infer =
           [](Infer& c) {
             const Tensor& self = c.in(0);

@@ -10,7 +10,9 @@ namespace facula::ops {
 OpDef define_index_select() {
   return {
       .signature = "index_select(Tensor self, int dim, Tensor index) -> Tensor",
-      .doc = "The entries of dimension dim that the 1-d int64 tensor index names, in its order.",
+      .doc =
+          "The entries of dimension dim that index names, in its order.  self: [*], index: [K] "
+          "int64 or int32 -> [*] with dim of size K.",
       .infer =
           [](Infer& c) {
             const Tensor& self = c.in(0);

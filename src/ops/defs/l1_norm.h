@@ -31,7 +31,7 @@ OpDef define_l1_norm() {
   return reduction<scalar::l1_norm_reduction>({
       .signature = "l1_norm(Tensor self, int[] dim=[], bool keepdim=False) -> Tensor",
       .doc = "Sum of absolute values over the given dimensions (none given: all).  self: [*] "
-             "floating.",
+             "floating -> [*] without dim, or with dim of size 1 (keepdim).",
       .gradient =
           [](GradientContext& g) {
             const Tensor self = g.input(0);

@@ -35,7 +35,8 @@ OpDef define_l2_norm() {
   return reduction<scalar::l2_norm_reduction>({
       .signature = "l2_norm(Tensor self, int[] dim=[], bool keepdim=False) -> Tensor",
       .doc = "Square root of the sum of squares over the given dimensions (none given: all); the "
-             "gradient at 0 is 0.  self: [*] floating.",
+             "gradient at 0 is 0.  self: [*] floating -> [*] without dim, or with dim of size 1 "
+             "(keepdim).",
       .gradient =
           [](GradientContext& g) {
             const Tensor self = g.input(0), output = g.output(0);

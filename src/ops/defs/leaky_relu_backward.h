@@ -20,7 +20,8 @@ namespace facula::ops {
 OpDef define_leaky_relu_backward() {
   return elementwise<scalar::leaky_relu_backward_functor>({
       .signature = "leaky_relu_backward(Tensor grad, Tensor self, float negative_slope) -> Tensor",
-      .doc = "grad where self > 0, else negative_slope * grad: the gradient of leaky_relu.",
+      .doc = "grad where self > 0, else negative_slope * grad: the gradient of leaky_relu.  grad, "
+             "self: [*] floating -> [*].",
       .gradient =
           [](GradientContext& g) {
             const double slope = g.attrs<ops::leaky_relu_backward_attrs>().negative_slope;

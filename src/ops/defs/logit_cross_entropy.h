@@ -21,7 +21,8 @@ namespace facula::ops {
 OpDef define_logit_cross_entropy() {
   return elementwise<scalar::logit_cross_entropy_functor>({
       .signature = "logit_cross_entropy(Tensor self, Tensor target) -> Tensor",
-      .doc = "Binary cross-entropy of the logit self against the probability target, in nats.",
+      .doc = "Binary cross-entropy of the logit self against the probability target, in nats.  "
+             "self, target: [*] floating -> [*].",
       .gradient =
           [](GradientContext& g) {
             const Tensor self = g.input(0);

@@ -21,7 +21,8 @@ OpDef define_logit_cross_entropy_backward() {
   return elementwise<scalar::logit_cross_entropy_backward_functor>({
       .signature =
           "logit_cross_entropy_backward(Tensor self, Tensor target, Tensor grad) -> Tensor",
-      .doc = "The gradient of logit_cross_entropy from self: (sigmoid(self) - target) grad.",
+      .doc = "The gradient of logit_cross_entropy from self: (sigmoid(self) - target) grad.  self, "
+             "target, grad: [*] floating -> [*].",
       .gradient =
           [](GradientContext& g) {
             const Tensor self = g.input(0), grad = g.grad();

@@ -51,7 +51,7 @@ OpDef define_logsumexp() {
       .signature = "logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor",
       .doc =
           "log of the sum of exp(self) over the given dimensions (none given: all), without "
-          "overflow.  self: [*] floating.",
+          "overflow.  self: [*] floating -> [*] without dim, or with dim of size 1 (keepdim).",
       .infer = infer,
       .gradient = gradient,
       .saves = {input(0), output(0)},

@@ -45,10 +45,11 @@ OpDef define_max_pool2d_backward() {
           "int[] stride=[], int[] padding=[0], int[] dilation=[1], bool ceil_mode=False, "
           "Tensor? rectified=None) -> Tensor",
       .doc =
-          "Adds each grad [N, C, h, w] to the input position its index names; the input's "
-          "height and width are `size`. If kernel_size is given, every index must lie in its "
-          "window, which is faster. If the input is what relu gave, `rectified`, the result is the "
-          "gradient of relu's.",
+          "Adds each grad to the input position its index names; the input's height and width are "
+          "`size`. If kernel_size is given, every index must lie in its window, which is faster. "
+          "If the input is what relu gave, `rectified`, the result is the gradient of relu's.  "
+          "grad: [N, C, oH, oW] floating, indices: [N, C, oH, oW] int32, rectified: [N, C, H, W] "
+          "-> [N, C, H, W].",
       .infer =
           [](Infer& c) {
             const Dims& size = c.attrs<max_pool2d_backward_attrs>().size;

@@ -32,8 +32,8 @@ OpDef define_max_pool2d_with_indices() {
           "int[] padding=[0], int[] dilation=[1], bool ceil_mode=False) -> "
           "(Tensor, Tensor)",
       .doc =
-          "Maxima of sliding windows of [N, C, H, W], and int32 positions h * W + w of the "
-          "maxima. NaN wins; of equal values the first.",
+          "Maxima of sliding windows, and positions h * W + w of the maxima. NaN wins; of equal "
+          "values the first.  self: [N, C, H, W] floating -> [N, C, oH, oW], int32 [N, C, oH, oW].",
       .infer = infer,
       .gradient =
           [](GradientContext& g) {

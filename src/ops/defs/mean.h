@@ -35,7 +35,7 @@ OpDef define_mean() {
   return reduction<scalar::mean_reduction>({
       .signature = "mean(Tensor self, int[] dim=[], bool keepdim=False) -> Tensor",
       .doc = "Mean over the given dimensions (none given: all); NaN over no elements.  self: [*] "
-             "floating.",
+             "floating -> [*] without dim, or with dim of size 1 (keepdim).",
       .gradient =
           [](GradientContext& g) {
             const Tensor self = g.input(0);

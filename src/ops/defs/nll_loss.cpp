@@ -40,8 +40,9 @@ OpDef define_nll_loss() {
           "nll_loss(Tensor self, Tensor target, Tensor? weight=None, "
           "str reduction='mean', int ignore_index=-100) -> Tensor",
       .doc =
-          "Negative log-likelihood of log-probabilities [N, C, ...] or [C] at class indices "
-          "[N, ...] or [] int64.",
+          "Negative log-likelihood of log-probabilities at class indices.  self: [N, C, ...] or "
+          "[C] floating, target: [N, ...] or [] int64, weight: [C] -> [] (reduction none: [N, ...] "
+          "or []).",
       .infer = infer,
       .gradient = gradient,
       .saves = {input(0), input(1), input(2)},

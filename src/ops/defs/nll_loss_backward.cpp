@@ -48,7 +48,10 @@ OpDef define_nll_loss_backward() {
       .signature =
           "nll_loss_backward(Tensor grad, Tensor self, Tensor target, Tensor? weight, "
           "str reduction, int ignore_index) -> Tensor",
-      .doc = "Gradient of nll_loss with respect to its input, of which only the form matters.",
+      .doc =
+          "Gradient of nll_loss with respect to its input, of which only the form matters.  grad: "
+          "[] (reduction none: [N, ...] or []), self: [N, C, ...] or [C] floating, target: [N, "
+          "...] or [] int64, weight: [C] -> self's size.",
       .infer = infer,
       .gradient = gradient,
       .saves = {input(0), shape_of(1), input(2), input(3)},

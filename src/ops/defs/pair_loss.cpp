@@ -36,7 +36,7 @@ OpDef define_pair_loss() {
           "Tensor",
       .doc =
           "Sum or mean of an elementwise loss (squared_error, absolute_error, huber_error with "
-          "parameter delta, logit_cross_entropy) in one pass.  self, target: [*] floating.",
+          "parameter delta, logit_cross_entropy) in one pass.  self, target: [*] floating -> [].",
       .infer = infer,
       .gradient = gradient,
       .saves = {input(0), input(1)},

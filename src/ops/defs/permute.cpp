@@ -26,7 +26,7 @@ Dims wrapped(IntList dims, int rank) {
 OpDef define_permute() {
   return view_op({
       .signature = "permute(Tensor self, int[] dims) -> Tensor",
-      .doc = "View with the dimensions in the given order.",
+      .doc = "View with the dimensions in the given order.  self: [*] -> [*] in that order.",
       .infer =
           [](Infer& c) {
             const Tensor& self = c.in(0);

@@ -29,7 +29,8 @@ OpDef define_philox_dropout() {
       .signature = "philox_dropout(Tensor self, Tensor state, float p) -> Tensor",
       .doc =
           "Zeroes elements with probability p and scales the rest by 1 / (1 - p); which, the "
-          "random stream at state decides by logical index.",
+          "random stream at state decides by logical index.  self: [*] floating, state: [2] int64 "
+          "-> [*].",
       .infer = infer,
       .gradient =
           [](GradientContext& g) {

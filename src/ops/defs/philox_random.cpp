@@ -29,8 +29,8 @@ OpDef define_philox_random() {
           "philox_random(Tensor state, int[] size, dtype dtype=float32, "
           "str distribution='uniform') -> Tensor",
       .doc =
-          "Values of the Philox4x32-10 stream at state = int64 {seed, offset}: uniform on [0, 1), "
-          "normal, or raw int64 bits.",
+          "Values of the Philox4x32-10 stream at state = {seed, offset}: uniform on [0, 1), "
+          "normal, or raw int64 bits.  state: [2] int64 -> `size` of `dtype`.",
       .infer = infer,
       .gradient = not_differentiable("the values do not depend on a tensor continuously"),
       .saves = kSavesNothing,

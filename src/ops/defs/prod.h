@@ -33,7 +33,8 @@ namespace facula::ops {
 OpDef define_prod() {
   return reduction<scalar::prod_reduction>({
       .signature = "prod(Tensor self, int[] dim=[], bool keepdim=False) -> Tensor",
-      .doc = "Product over the given dimensions (none given: all). Integers and bool give int64.",
+      .doc = "Product over the given dimensions (none given: all). Integers and bool give int64.  "
+             "self: [*] -> [*] without dim, or with dim of size 1 (keepdim).",
       .gradient =
           [](GradientContext& g) {
             // The product of the others: of those that are not 0 by division, times the zeros among

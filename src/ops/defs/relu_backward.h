@@ -20,8 +20,8 @@ namespace facula::ops {
 OpDef define_relu_backward() {
   return elementwise<scalar::relu_backward_functor>({
       .signature = "relu_backward(Tensor grad, Tensor output) -> Tensor",
-      .doc = "grad where output > 0, else 0: the gradient of relu from its output. NaN "
-             "counts as positive.",
+      .doc = "grad where output > 0, else 0: the gradient of relu from its output. NaN counts as "
+             "positive.  grad, output: [*] -> [*].",
       .gradient =
           [](GradientContext& g) {
             if (g.needs(0)) g.set(0, relu_backward(g.grad(), g.input(1)));

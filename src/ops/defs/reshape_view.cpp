@@ -10,7 +10,7 @@ OpDef define_reshape_view() {
   return view_op({
       .signature = "reshape_view(Tensor self, int[] size) -> Tensor",
       .doc = "View of the same elements in another shape; one size may be -1. Where the strides do "
-             "not permit it, use reshape.",
+             "not permit it, use reshape.  self: [*] -> `size`.",
       .infer =
           [](Infer& c) {
             const Tensor& self = c.in(0);

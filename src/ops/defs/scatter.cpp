@@ -11,7 +11,8 @@ OpDef define_scatter() {
       .signature = "scatter(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
       .doc =
           "A copy of self with result[index[i][j]][j] = src[i][j] for dim 0, and so on; of several "
-          "values for one place the last stays.  index: int64, of the size of src.",
+          "values for one place the last stays.  self: [*], index: [*] int64 or int32, src: [*] of "
+          "index's size -> [*] of self's size.",
       .infer =
           [](Infer& c) {
             const Tensor& self = c.in(0);

@@ -11,7 +11,8 @@ OpDef define_scatter_add() {
       .signature = "scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
       .doc =
           "A copy of self with src[i][j] added to result[index[i][j]][j] for dim 0, and so on, in "
-          "the order of i.  index: int64, of the size of src.",
+          "the order of i.  self: [*], index: [*] int64 or int32, src: [*] of index's size -> [*] "
+          "of self's size.",
       .infer =
           [](Infer& c) {
             const Tensor& self = c.in(0);

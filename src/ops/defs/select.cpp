@@ -9,7 +9,7 @@ OpDef define_select() {
   return view_op({
       .signature = "select(Tensor self, int dim, int index) -> Tensor",
       .doc = "View of one entry of dimension dim, which disappears. A negative index counts from "
-             "the end.",
+             "the end.  self: [*] -> [*] without dim.",
       .infer =
           [](Infer& c) {
             const Tensor& self = c.in(0);

@@ -12,8 +12,8 @@ OpDef define_select_backward() {
   return {
       .signature = "select_backward(Tensor grad, int[] input_sizes, int dim, int index) -> Tensor",
       .doc =
-          "Zeros of input_sizes with grad as entry index of dimension dim: the gradient of "
-          "select.",
+          "Zeros of input_sizes with grad as entry index of dimension dim: the gradient of select. "
+          " grad: [*] without dim -> `input_sizes`.",
       .infer =
           [](Infer& c) {
             const auto& a = c.attrs<select_backward_attrs>();

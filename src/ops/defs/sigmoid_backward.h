@@ -20,7 +20,8 @@ namespace facula::ops {
 OpDef define_sigmoid_backward() {
   return elementwise<scalar::sigmoid_backward_functor>({
       .signature = "sigmoid_backward(Tensor grad, Tensor output) -> Tensor",
-      .doc = "grad * output * (1 - output): the gradient of sigmoid from its output.",
+      .doc = "grad * output * (1 - output): the gradient of sigmoid from its output.  grad, "
+             "output: [*] floating -> [*].",
       .gradient =
           [](GradientContext& g) {
             const Tensor output = g.input(1);

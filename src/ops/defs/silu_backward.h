@@ -21,7 +21,7 @@ namespace facula::ops {
 OpDef define_silu_backward() {
   return elementwise<scalar::silu_backward_functor>({
       .signature = "silu_backward(Tensor grad, Tensor self) -> Tensor",
-      .doc = "The gradient of silu from its input.",
+      .doc = "The gradient of silu from its input.  grad, self: [*] floating -> [*].",
       .gradient =
           [](GradientContext& g) {
             const Tensor self = g.input(1);

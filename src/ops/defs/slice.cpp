@@ -10,7 +10,8 @@ OpDef define_slice() {
       .signature = "slice(Tensor self, int dim=0, int? start=None, int? end=None, int step=1) "
                    "-> Tensor",
       .doc = "View of the entries start, start + step, ... below end of one dimension. Negative "
-             "bounds count from the end; bounds beyond it are cut.",
+             "bounds count from the end; bounds beyond it are cut.  self: [*] -> [*] with these "
+             "entries in dim.",
       .infer =
           [](Infer& c) {
             const Tensor& self = c.in(0);

@@ -13,7 +13,9 @@ OpDef define_slice_backward() {
       .signature =
           "slice_backward(Tensor grad, int[] input_sizes, int dim, int? start, int? end, "
           "int step) -> Tensor",
-      .doc = "Zeros of input_sizes with grad in the part that slice takes: the gradient of slice.",
+      .doc =
+          "Zeros of input_sizes with grad in the part that slice takes: the gradient of slice.  "
+          "grad: [*] -> `input_sizes`.",
       .infer =
           [](Infer& c) {
             const auto& a = c.attrs<slice_backward_attrs>();

@@ -22,8 +22,8 @@ OpDef define_softplus_backward() {
   return elementwise<scalar::softplus_backward_functor>({
       .signature = "softplus_backward(Tensor grad, Tensor self, float beta, float threshold) -> "
                    "Tensor",
-      .doc = "grad * sigmoid(beta * self), or grad where beta * self > threshold: the "
-             "gradient of softplus.",
+      .doc = "grad * sigmoid(beta * self), or grad where beta * self > threshold: the gradient of "
+             "softplus.  grad, self: [*] floating -> [*].",
       .gradient =
           [](GradientContext& g) {
             const auto& a = g.attrs<ops::softplus_backward_attrs>();

@@ -51,7 +51,7 @@ OpDef define_split() {
   return view_op({
       .signature = "split(Tensor self, int split_size, int dim=0) -> Tensor[]",
       .doc = "Views of split_size entries of dimension dim each, the last one perhaps smaller; at "
-             "most 65535.",
+             "most 65535.  self: [*] -> list of [*], parts of dim.",
       .infer = infer,
       .gradient = gradient,
       .samples =

@@ -23,7 +23,8 @@ namespace facula::ops {
 OpDef define_squared_error_backward() {
   return elementwise<scalar::squared_error_backward_functor>({
       .signature = "squared_error_backward(Tensor self, Tensor target, Tensor grad) -> Tensor",
-      .doc = "The gradient of squared_error from self: 2 (self - target) grad.",
+      .doc = "The gradient of squared_error from self: 2 (self - target) grad.  self, target, "
+             "grad: [*] floating -> [*].",
       .gradient =
           [](GradientContext& g) {
             if (g.needs(2)) g.set(2, squared_error_backward(g.input(0), g.input(1), g.grad()));

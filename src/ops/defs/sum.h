@@ -33,7 +33,8 @@ namespace facula::ops {
 OpDef define_sum() {
   return reduction<scalar::sum_reduction>({
       .signature = "sum(Tensor self, int[] dim=[], bool keepdim=False) -> Tensor",
-      .doc = "Sum over the given dimensions (none given: all). Integers and bool give int64.",
+      .doc = "Sum over the given dimensions (none given: all). Integers and bool give int64.  "
+             "self: [*] -> [*] without dim, or with dim of size 1 (keepdim).",
       .gradient =
           [](GradientContext& g) {
             g.set(0, expand_reduced(g.grad(), g.input(0).sizes(), g.attrs<ReductionAttrs>()));

@@ -20,7 +20,8 @@ namespace facula::ops {
 OpDef define_tanh_backward() {
   return elementwise<scalar::tanh_backward_functor>({
       .signature = "tanh_backward(Tensor grad, Tensor output) -> Tensor",
-      .doc = "grad * (1 - output^2): the gradient of tanh from its output.",
+      .doc = "grad * (1 - output^2): the gradient of tanh from its output.  grad, output: [*] "
+             "floating -> [*].",
       .gradient =
           [](GradientContext& g) {
             const Tensor output = g.input(1);

@@ -40,7 +40,8 @@ void gradient(GradientContext& g) {
 OpDef define_unbind() {
   return view_op({
       .signature = "unbind(Tensor self, int dim=0) -> Tensor[]",
-      .doc = "Views of all entries of dimension dim, which disappears; at most 65535.",
+      .doc = "Views of all entries of dimension dim, which disappears; at most 65535.  self: [*] "
+             "-> list of [*] without dim.",
       .infer = infer,
       .gradient = gradient,
       .samples =

@@ -51,7 +51,7 @@ OpDef define_var_mean() {
           "(Tensor, Tensor)",
       .doc =
           "var and mean over the given dimensions (none given: all) in one pass.  self: [*] "
-          "floating.",
+          "floating -> [*], [*] without dim, or with dim of size 1 (keepdim).",
       .infer = infer,
       .gradient = gradient,
       .saves = {input(0), output(1)},

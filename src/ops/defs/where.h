@@ -23,7 +23,8 @@ namespace facula::ops {
 OpDef define_where() {
   return elementwise<scalar::where_functor>({
       .signature = "where(Tensor condition, Tensor input, Tensor other) -> Tensor",
-      .doc = "input where condition, else other; all three broadcast.  condition: bool [*].",
+      .doc = "input where condition, else other; all three broadcast.  condition: bool [*], input, "
+             "other: [*] -> [*].",
       .gradient =
           [](GradientContext& g) {
             const Tensor condition = g.input(0);

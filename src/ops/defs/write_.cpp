@@ -8,7 +8,9 @@ namespace facula::ops {
 OpDef define_write_() {
   return {
       .signature = "write_(Tensor destination, Tensor source) -> ()",
-      .doc = "Copies source, broadcast and converted, into the elements of destination.",
+      .doc =
+          "Copies source, broadcast and converted, into the elements of destination.  destination: "
+          "[*], source: broadcastable to [*] -> none.",
       .infer =
           [](Infer& c) {
             const IntList sizes = c.in(0).sizes();
