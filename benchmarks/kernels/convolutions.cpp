@@ -57,12 +57,13 @@ ConvShape shape_of(const Problem& p) {
 
 /// Images as large as the window, where they are smaller.
 void make_room(Sizes& v) {
-  for (const std::string side : {"h", "w"}) {
-    const auto along = [&](const std::string& name, std::int64_t absent) {
-      if (v.contains(name + side)) return v[name + side];
-      return v.contains(name) ? v[name] : absent;
+  for (const char side : {'h', 'w'}) {
+    const auto along = [&](char name, std::int64_t absent) {
+      const std::string both(1, name), own = {name, side};
+      return v.contains(own) ? v[own] : v.contains(both) ? v[both] : absent;
     };
-    v[side] = std::max(v[side], along("d", 1) * (along("k", 1) - 1) + 1 - 2 * along("p", 0));
+    std::int64_t& size = v[std::string(1, side)];
+    size = std::max(size, along('d', 1) * (along('k', 1) - 1) + 1 - 2 * along('p', 0));
   }
 }
 
