@@ -264,9 +264,28 @@ memory::desc layout_of(const Pieces& pieces) {
   return kernel_for(ConvKind::backward_weight, shape, shape.n, false).desc(1);
 }
 
-void run_backward_weight(const KernelArgs& args, const ConvShape& s) {
+/// With AVX2, oneDNN 2.6 gathers the pixels that such a kernel meets, eight channels each, in a
+/// scratchpad that has room for as many channels as there are: it writes past the end.
+bool overruns_scratchpad(const ConvShape& s) {
+  return s.kh * s.kw == 1 && s.stride_h * s.stride_w > 1 && s.pad_h + s.pad_w == 0 &&
+         s.c / s.groups < 8;
+}
+
+/// The pixels that a 1x1 kernel without padding meets, and `s` as the convolution of these.
+Tensor gather_pixels(const Tensor& x, ConvShape& s) {
+  const IntList steps = x.strides();
+  const Tensor met = alias(*x.impl(), {s.n, s.c, s.oh, s.ow},
+                           {steps[0], steps[1], steps[2] * s.stride_h, steps[3] * s.stride_w}, 0);
+  s.h = s.oh;
+  s.w = s.ow;
+  s.stride_h = s.stride_w = 1;
+  return met;
+}
+
+void run_backward_weight(const KernelArgs& args, ConvShape s) {
   const Tensor grad = args.in(0).contiguous(kChannelsLast);
-  const Tensor x = args.in(1).contiguous(kChannelsLast);
+  const Tensor met = overruns_scratchpad(s) ? gather_pixels(args.in(1), s) : args.in(1);
+  const Tensor x = met.contiguous(kChannelsLast);
   const Tensor& out = args.out();
   const std::int64_t by_memory =
       std::max<std::int64_t>(2, kPartialBytes / std::max<std::int64_t>(1, out.nbytes()));
