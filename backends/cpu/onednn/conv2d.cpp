@@ -274,8 +274,9 @@ bool overruns_scratchpad(const ConvShape& s) {
 /// The pixels that a 1x1 kernel without padding meets, and `s` as the convolution of these.
 Tensor gather_pixels(const Tensor& x, ConvShape& s) {
   const IntList steps = x.strides();
-  const Tensor met = alias(*x.impl(), {s.n, s.c, s.oh, s.ow},
-                           {steps[0], steps[1], steps[2] * s.stride_h, steps[3] * s.stride_w}, 0);
+  const Tensor met =
+      alias(*x.impl(), {s.n, s.c, s.oh, s.ow},
+            {steps[0], steps[1], steps[2] * s.stride_h, steps[3] * s.stride_w}, x.storage_offset());
   s.h = s.oh;
   s.w = s.ow;
   s.stride_h = s.stride_w = 1;

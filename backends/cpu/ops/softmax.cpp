@@ -190,7 +190,8 @@ template <class T>
 void run_long_columns(const SoftmaxPass<T>& pass, const Tensor& in, const Tensor& output,
                       const Tensor& out, const Columns& of) {
   const auto as_rows = [&](const Tensor& tensor) {
-    return alias(*tensor.impl(), {of.blocks, of.after, of.n}, {of.n * of.after, 1, of.after}, 0);
+    return alias(*tensor.impl(), {of.blocks, of.after, of.n}, {of.n * of.after, 1, of.after},
+                 tensor.storage_offset());
   };
   const auto data_of = [](const Tensor& tensor) { return tensor.impl()->typed<T>(); };
   const Tensor in_rows = as_rows(in).contiguous();
