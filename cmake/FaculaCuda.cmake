@@ -1,5 +1,6 @@
 # The CUDA part, optional. `cuda_functors` compiles every functor for two GPU generations, which
-# proves that the op files stay fit for the device; it needs the toolkit but no GPU.
+# proves that the op files stay fit for the device; it needs the toolkit but no GPU. test_cuda runs
+# them where there is one.
 
 set(facula_cuda_functors ${PROJECT_SOURCE_DIR}/tests/cuda/functors.cu)
 set(FACULA_CUDA_FOUND OFF)
@@ -14,6 +15,7 @@ if(NOT FACULA_CUDA STREQUAL "OFF" AND FACULA_TESTS AND NOT FACULA_SANITIZE
   if(CMAKE_CUDA_COMPILER)
     set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real)
     enable_language(CUDA)
+    find_package(CUDAToolkit REQUIRED)
     set(FACULA_CUDA_FOUND ON)
   elseif(FACULA_CUDA STREQUAL "ON")
     message(FATAL_ERROR "FACULA_CUDA is ON, but no working nvcc was found")
