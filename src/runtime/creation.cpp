@@ -45,6 +45,18 @@ Tensor place(const Tensor& on_cpu, const TensorOptions& options) {
   return finish(on_cpu.to(options.device), options);
 }
 
+/// value_of(0) to value_of(count - 1), on the CPU; on the null device, which keeps no values, a
+/// tensor of their number.
+template <class F>
+Tensor values_by(std::int64_t count, const TensorOptions& options, F value_of) {
+  using T = decltype(value_of(count));
+  const Tensor values = new_tensor({count}, dtype_of<T>, options.device.is_null() ? kNull : kCPU);
+  if (options.device.is_null()) return values;
+  auto* data = values.impl()->typed<T>();
+  for (std::int64_t i = 0; i < count; ++i) data[i] = value_of(i);
+  return values;
+}
+
 }  // namespace
 
 Tensor empty(IntList sizes, const TensorOptions& options, MemoryFormat format) {
@@ -85,6 +97,7 @@ Tensor ones_like(const Tensor& like) { return full_like(like, 1); }
 
 Tensor eye(std::int64_t n, const TensorOptions& options) {
   check<ValueError>(n >= 0, "eye: n is {}, must not be negative", n);
+  if (options.device.is_null()) return empty({n, n}, options);
   Tensor tensor = zeros({n, n}, {options.dtype.value_or(get_default_dtype()), kCPU});
   alias(*tensor.impl(), {n}, {n + 1}, 0).fill_(1);
   return place(tensor, options);
@@ -96,32 +109,26 @@ constexpr char kNoWay[] = "arange: no way from {} to {} in steps of {}; change t
 constexpr char kTooMany[] = "arange: more elements from {} to {} than int64 can count";
 
 /// In int64, for doubles cannot tell neighbours beyond 2^53 apart.
-Tensor integer_range(Scalar from, Scalar to, Scalar by) {
+Tensor integer_range(Scalar from, Scalar to, Scalar by, const TensorOptions& options) {
   const std::int64_t start = from.to_int(), step = by.to_int();
   const __int128 extent = static_cast<__int128>(to.to_int()) - start;
   check<ValueError>(extent == 0 || (extent > 0) == (step > 0), kNoWay, from, to, by);
   const __int128 count = (extent + step - (step > 0 ? 1 : -1)) / step;
   check<ValueError>(count <= INT64_MAX, kTooMany, from, to);
-  Tensor values = new_tensor({static_cast<std::int64_t>(count)}, kInt64, kCPU);
-  auto* data = values.impl()->typed<std::int64_t>();
-  for (std::int64_t i = 0; i < values.numel(); ++i) {
-    data[i] = static_cast<std::int64_t>(start + static_cast<__int128>(i) * step);
-  }
-  return values;
+  return values_by(static_cast<std::int64_t>(count), options, [=](std::int64_t i) {
+    return static_cast<std::int64_t>(start + static_cast<__int128>(i) * step);
+  });
 }
 
-Tensor floating_range(Scalar start, Scalar end, Scalar step) {
+Tensor floating_range(Scalar start, Scalar end, Scalar step, const TensorOptions& options) {
   const double way = end.to_double() - start.to_double(), extent = way / step.to_double();
   check<ValueError>(std::isfinite(way) && std::isfinite(step.to_double()),
                     "arange: from {} to {} in steps of {} is no finite way", start, end, step);
   check<ValueError>(extent >= 0, kNoWay, start, end, step);
   check<ValueError>(extent < 9e18, kTooMany, start, end);
-  Tensor values = new_tensor({static_cast<std::int64_t>(std::ceil(extent))}, kFloat64, kCPU);
-  auto* data = values.impl()->typed<double>();
-  for (std::int64_t i = 0; i < values.numel(); ++i) {
-    data[i] = start.to_double() + static_cast<double>(i) * step.to_double();
-  }
-  return values;
+  return values_by(static_cast<std::int64_t>(std::ceil(extent)), options, [=](std::int64_t i) {
+    return start.to_double() + static_cast<double>(i) * step.to_double();
+  });
 }
 
 }  // namespace
@@ -129,8 +136,8 @@ Tensor floating_range(Scalar start, Scalar end, Scalar step) {
 Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& options) {
   const bool floating = start.is_floating() || end.is_floating() || step.is_floating();
   check<ValueError>(step.to_double() != 0, "arange: step is 0");
-  const Tensor values =
-      floating ? floating_range(start, end, step) : integer_range(start, end, step);
+  const Tensor values = floating ? floating_range(start, end, step, options)
+                                 : integer_range(start, end, step, options);
   return place(values.to(options.dtype.value_or(floating ? get_default_dtype() : kInt64)), options);
 }
 
@@ -138,13 +145,11 @@ Tensor arange(Scalar end, const TensorOptions& options) { return arange(0, end, 
 
 Tensor linspace(double start, double end, std::int64_t steps, const TensorOptions& options) {
   check<ValueError>(steps >= 0, "linspace: steps is {}, must not be negative", steps);
-  Tensor values = new_tensor({steps}, kFloat64, kCPU);
-  auto* data = values.impl()->typed<double>();
-  for (std::int64_t i = 0; i < steps; ++i) {
+  const Tensor values = values_by(steps, options, [=](std::int64_t i) {
     const double t = steps == 1 ? 0 : static_cast<double>(i) / static_cast<double>(steps - 1);
     // Symmetric in both ends, so that the last value is exactly `end`.
-    data[i] = t < 0.5 ? start + (end - start) * t : end - (end - start) * (1 - t);
-  }
+    return t < 0.5 ? start + (end - start) * t : end - (end - start) * (1 - t);
+  });
   return place(values.to(options.dtype.value_or(get_default_dtype())), options);
 }
 

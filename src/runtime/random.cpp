@@ -21,6 +21,7 @@ Tensor draw(IntList sizes, const TensorOptions& options, Generator* generator,
   check<DTypeError>(is_floating_point(dtype),
                     "{} random values cannot be {}, which is no floating dtype; use randint",
                     distribution, name_of(dtype));
+  if (options.device.is_null()) return empty(sizes, options);
   // Storage-only dtypes get rounded float32 values.
   const DType drawn = dtype == kFloat64 ? kFloat64 : kFloat32;
   const Tensor state = reserve_random(generator, checked_numel(sizes, "rand"), drawn);
@@ -109,6 +110,7 @@ Tensor randint(std::int64_t low, std::int64_t high, IntList sizes, const TensorO
                     "randint: {} does not hold all of [{}, {}); use a wider dtype", name_of(dtype),
                     low, high);
   runtime::ModeGuard no_grad(runtime::kNoGrad);
+  if (options.device.is_null()) return empty(sizes, {dtype, kNull});
   Tensor values = random_bits(sizes, generator);
   auto* data = values.impl()->typed<std::int64_t>();
   const auto range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);

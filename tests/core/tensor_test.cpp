@@ -396,6 +396,19 @@ TEST(NullDevice, HasShapesOnly) {
   EXPECT_ERROR(DeviceError, "no elements", x.cpu());
 }
 
+TEST(NullDevice, MakesWhatNoMemoryHolds) {
+  constexpr std::int64_t kMany = std::int64_t{1} << 45, kSide = 1 << 23;
+  for (const Tensor& x :
+       {arange(kMany, kNull), arange(0.5, kMany, 1, kNull), linspace(0, 1, kMany, kNull),
+        rand({kMany}, kNull), randn({kMany}, kNull), randint(0, 2, {kMany}, kNull)}) {
+    EXPECT_TRUE(x.device().is_null());
+    EXPECT_EQ(x.sizes(), IntList({kMany}));
+  }
+  EXPECT_EQ(arange(3, kNull).dtype(), kInt64);
+  EXPECT_EQ(eye(kSide, kNull).sizes(), IntList({kSide, kSide}));
+  EXPECT_EQ(tril(empty({kSide, kSide}, kNull)).sizes(), IntList({kSide, kSide}));
+}
+
 TEST(Device, Names) {
   EXPECT_EQ(Device("cuda:1").str(), "cuda:1");
   EXPECT_EQ(Device("cpu"), kCPU);
