@@ -342,6 +342,13 @@ int main(int argc, char** argv) {
                  argv[0]);
     return 2;
   }
+  if (static_cast<size_t>(get_num_threads()) != machine::usable_cpus().size()) {
+    std::fprintf(stderr,
+                 "the loops use all CPUs of the process, the ops %d threads: leave "
+                 "FACULA_NUM_THREADS alone and choose CPUs with taskset\n",
+                 get_num_threads());
+    return 2;
+  }
   const NoGradGuard no_grad;
   const Loops loops;
   if (!json)

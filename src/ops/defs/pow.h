@@ -11,11 +11,14 @@ struct pow_functor : NumericFunctor {
     return pow(x, exponent);
   }
   static constexpr uint32_t rare = detail::kRareLogarithm;
-  FACULA_FN uint32_t rarity(float x, float exponent) const {
-    return detail::pow_rarity(x, exponent);
+  FACULA_FN uint32_t rarity(float x, float) const { return detail::log_rarity(x); }
+  FACULA_FN auto begin(float x, float) const { return detail::log2_parts(x); }
+  FACULA_FN auto halfway(detail::Log2Parts log2x, float, float exponent) const {
+    return detail::split_product(exponent, detail::log2_pair(log2x));
   }
-  FACULA_FN auto halfway(float x, float exponent) const { return halfway_pow(x, exponent); }
-  FACULA_FN float complete(float high, float low) const { return detail::exp2_sum({high, low}); }
+  static constexpr uint32_t rare_halfway = detail::kRareProduct;
+  FACULA_FN uint32_t rarity(detail::FloatPair half) const { return detail::product_rarity(half); }
+  FACULA_FN float complete(float high, float low) const { return detail::common_exp2({high, low}); }
 };
 
 }  // namespace facula::scalar

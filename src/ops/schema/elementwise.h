@@ -6,8 +6,9 @@
 // two inputs may add rarity(), the bound `rare` and common(): of floats whose rarity is below the
 // bound, common() gives the same bits faster, and kernels may use it where no argument of a block
 // is rare. halfway() and complete() are common() in two parts, for processors that are kept waiting
-// by one long chain of operations. Kernel translation units define FACULA_KERNEL_TU and see nothing
-// but the functor.
+// by one long chain of operations; begin() before them makes it three, where halfway() is asked for
+// a rarity, too, below the bound `rare_halfway`. Kernel translation units define FACULA_KERNEL_TU
+// and see nothing but the functor.
 #pragma once
 
 #include <facula/dtype.h>

@@ -87,19 +87,31 @@ FACULA_FN float expm1_reduced(float r) {
   return fma(exp_rest(r, s), s, r);
 }
 
-/// 2^r - 1 for |r| <= 1/2.
-FACULA_FN float exp2m1(float r) {
-  return r * horner(r, 0.000153532572f, 0.00133990042f, 0.00961843878f, 0.0555033199f, 0.240226477f,
-                    0.693147182f);
+/// 2^r for |r| <= 1/2.
+FACULA_FN float exp2_reduced(float r) {
+  return horner(r, 0.000153532572f, 0.00133990042f, 0.00961843878f, 0.0555033199f, 0.240226477f,
+                0.693147182f, 1.0f);
 }
 
-/// (1 + t) * 2^k for |t| <= 1/2, k = shifted - kRoundToScale in [-252, 254], by two factors that
-/// are normal floats, so that the result may be infinite or subnormal.
-FACULA_FN float scale(float t, float shifted) {
+/// 2^k for k = shifted - kRoundToScale in [-252, 254], as the product of two normal floats: what is
+/// multiplied by one after the other may become infinite or subnormal.
+struct PowersOfTwo {
+  float first, second;
+};
+FACULA_FN PowersOfTwo powers_of_two(float shifted) {
   const uint32_t bits = static_cast<uint32_t>(as_int(shifted));  // the lowest are 254 + k
   const uint32_t half = (bits >> 1) << 23;
-  const float first = power(half);
-  return fma(t, first, first) * power((bits << 23) - half);
+  return {power(half), power((bits << 23) - half)};
+}
+/// (1 + t) * 2^k for |t| <= 1/2.
+FACULA_FN float scale(float t, float shifted) {
+  const auto [first, second] = powers_of_two(shifted);
+  return fma(t, first, first) * second;
+}
+/// 2^(r + k) for |r| <= 1/2.
+FACULA_FN float scaled_exp2(float r, float shifted) {
+  const auto [first, second] = powers_of_two(shifted);
+  return exp2_reduced(r) * first * second;
 }
 
 /// (e^x - 1) / 2 for k in [-126, 128].
@@ -265,41 +277,46 @@ struct FloatPair {
   float high, low;
 };
 
-/// log2(x) - less / 2 within 2^-31 of itself, for normal x > 0 and even integers `less`. x = 2^n *
-/// m / c with c = 1 or sqrt(2) = 2^(n - k), m / c within 2^(+-0.254), and log2(m / c) = 2 atanh(s)
-/// / ln2 for s = (m - c) / (m + c).
-FACULA_FN FloatPair log2_pair(float x, float less) {
+/// log2(x) = n + 2 atanh(s + s_low) / ln2 for normal x > 0. x = 2^k * m, n = k + log2(c) and s = (m
+/// - c) / (m + c) for c = 1 or a float near sqrt(2), m / c within 2^(+-0.254). Of the floats around
+/// sqrt(2) the one is taken whose logarithm is closest to a multiple of 2^-15: within 2^-35.
+struct Log2Parts {
+  float s, s_low, n;
+};
+FACULA_FN Log2Parts log2_parts(float x) {
   constexpr uint32_t low = 0x3f57d567;  // 0.8431, so that the bit below the exponent chooses c
-  const uint32_t offset = static_cast<uint32_t>(as_int(x)) - low;
+  const uint32_t bits = static_cast<uint32_t>(as_int(x)), offset = bits - low;
   const bool upper = (offset & 0x400000) != 0;
-  const float twice_n = static_cast<float>(static_cast<int32_t>(offset) >> 22) - less;
-  const float m = as_float(static_cast<int32_t>((offset & 0x7fffff) + low));
-  const float c = select(upper, 1.41421354f, 1.0f);
+  const uint32_t k = offset & 0xff800000u;  // where the exponent of a float stands
+  const float m = as_float(static_cast<int32_t>(bits - k));
+  const float c = select(upper, 1.41436315f, 1.0f), log2c = select(upper, 16389 * 0x1p-15f, 0.0f);
   const float f = m - c, g = m + c, g_low = m - (g - c);
-  const float inverse = 1.0f / g, s = f * inverse, z = s * s;
-  const float s_low = fma(-s, g_low, fma(-s, g, f)) * inverse;
-  constexpr float factor = 2.88539004f, factor_low = 3.85192598e-8f;  // 2 / ln2
-  const float linear = factor * s;
-  const float lost = fma(s, factor_low, fma(s, factor, -linear));
-  // The slope of atanh is 1 + z and a little; the constant is what log2(c) has more than 1/2.
-  const float small =
-      fma(s_low, fma(z, factor, factor), lost) - select(upper, 2.46906742e-8f, 0.0f);
-  const float rest = fma(s * z, horner(z, 0.416219562f, 0.577064753f, 0.961796701f), small);
-  const float sum = fma(twice_n, 0.5f, linear);  // |n| >= 1/2 > |linear|, or 0
-  return {sum, (linear - fma(twice_n, -0.5f, sum)) + rest};
+  const float inverse = 1.0f / g, s = f * inverse;
+  return {s, fma(-s, g_low, fma(-s, g, f)) * inverse,
+          fma(static_cast<float>(static_cast<int32_t>(k)), 0x1p-23f, log2c)};
 }
 
-/// y * x for x.low of at most 2^-8 x.high. Products beyond 200 become 200; what is in low then, NaN
-/// maybe, does not count.
-FACULA_FN FloatPair bounded_product(float y, FloatPair x) {
-  const float product = y * x.high;
-  return {bounded(product, -200.0f, 200.0f), fma(y, x.low, fma(y, x.high, -product))};
+/// The logarithm within 2^-31 of itself; low is at most 2^-8 of high.
+FACULA_FN FloatPair log2_pair(Log2Parts x) {
+  constexpr float factor = 2.88539004f, factor_low = 3.85192598e-8f;  // 2 / ln2
+  const float s = x.s, z = s * s, linear = factor * s;
+  const float lost = fma(s, factor, -linear);
+  // The slope of atanh is 1 + z and a little.
+  const float small = fma(x.s_low, fma(z, factor, factor), lost);
+  const float p = horner(z, 0.416219562f, 0.577064753f, 0.961796701f);
+  const float high = x.n + linear;  // |n| >= 1/2 > |linear|, or 0
+  return {high, (linear - (high - x.n)) + fma(s, fma(z, p, factor_low), small)};
 }
-/// 2^(high + low) for |high| <= 200, |low| <= 50.
-FACULA_FN float exp2_sum(FloatPair x) {
-  const float shifted = (x.high + x.low) + kRoundToScale;
-  const float r = (x.high - (shifted - kRoundToScale)) + x.low;
-  return scale(exp2m1(r), shifted);
+
+/// y * x = k + r with |r| <= 1/2, for products of at most 2^21. `high` is r, `low` is k + kRound.
+FACULA_FN FloatPair split_product(float y, FloatPair x) {
+  const float shifted = fma(y, x.high + x.low, kRound), k = shifted - kRound;
+  return {fma(y, x.low, fma(y, x.high, -k)), shifted};
+}
+/// 2^(k + r) for such k and r, if it is far from infinity and subnormal numbers.
+FACULA_FN float common_exp2(FloatPair x) {
+  const uint32_t bits = static_cast<uint32_t>(as_int(exp2_reduced(x.high))) + exponent(x.low);
+  return as_float(static_cast<int32_t>(bits));
 }
 
 // The rarity of an argument orders those that a common_... function takes below a bound, others at
@@ -309,11 +326,12 @@ inline constexpr uint32_t kRareErfcArgument = __builtin_bit_cast(uint32_t, 4.0f)
 /// Normal x > 0 are common.
 FACULA_FN uint32_t log_rarity(float x) { return static_cast<uint32_t>(as_int(x)) - 0x00800000u; }
 inline constexpr uint32_t kRareLogarithm = 0x7f000000;
-/// Common are normal a > 0 with |b| < 2^16, for which bounded_product gives |low| < 45.
-FACULA_FN uint32_t pow_rarity(float a, float b) {
-  constexpr uint32_t end = 0x47800000;  // 2^16
-  return max(log_rarity(a), magnitude_rarity(b) + (kRareLogarithm - end));
+/// k in [-125, 127] is common, in what split_product() returns.
+FACULA_FN uint32_t product_rarity(FloatPair x) {
+  constexpr uint32_t first = __builtin_bit_cast(uint32_t, kRound - 125);
+  return static_cast<uint32_t>(as_int(x.low)) - first;
 }
+inline constexpr uint32_t kRareProduct = 253;
 
 }  // namespace detail
 
@@ -327,7 +345,7 @@ FACULA_FN float exp2(float x) {
   const float t = detail::bounded(x, -151.0f, 128.0f);
   const float shifted = t + detail::kRoundToScale;
   const float r = t - (shifted - detail::kRoundToScale);  // |r| <= 1/2
-  return select(x == x, detail::scale(detail::exp2m1(r), shifted), x);
+  return select(x == x, detail::scaled_exp2(r, shifted), x);
 }
 
 FACULA_FN float expm1(float x) {
@@ -478,21 +496,27 @@ FACULA_FN float cosh(float x) {
   return 2.0f * (q + 0.0625f / q);
 }
 
-/// a to the power b, with all special cases of C's pow. common_pow is for ordinary pairs, and is
-/// computed in two halves: of such, processors have more under way at the same time.
-FACULA_FN detail::FloatPair halfway_pow(float a, float b) {
-  return detail::bounded_product(b, detail::log2_pair(a, 0.0f));
+/// a to the power b, with all special cases of C's pow. common_pow is for normal a > 0 and products
+/// that are common; loops compute its three parts one after the other, for processors have more of
+/// short chains under way at the same time.
+FACULA_FN float common_pow(float a, float b) {
+  return detail::common_exp2(detail::split_product(b, detail::log2_pair(detail::log2_parts(a))));
 }
-FACULA_FN float common_pow(float a, float b) { return detail::exp2_sum(halfway_pow(a, b)); }
 FACULA_FN float pow(float a, float b) {
   const float magnitude = abs(a);
   const bool subnormal = magnitude < detail::kMinNormal;
-  const auto [log2a, low] = detail::log2_pair(select(subnormal, magnitude * 0x1p24f, magnitude),
-                                              select(subnormal, 48.0f, 0.0f));
-  const float high =
-      select(magnitude == 0.0f, -detail::kInf, select(magnitude < detail::kInf, log2a, magnitude));
-  const auto [exponent, rest] = detail::bounded_product(b, {high, low});
-  const float power = detail::exp2_sum({exponent, detail::bounded(rest, -1.0f, 1.0f)});
+  auto parts = detail::log2_parts(select(subnormal, magnitude * 0x1p24f, magnitude));
+  parts.n = parts.n - select(subnormal, 24.0f, 0.0f);
+  const auto log2a = detail::log2_pair(parts);
+  const float product =
+      b * select(magnitude == 0.0f, -detail::kInf,
+                 select(magnitude < detail::kInf, log2a.high + log2a.low, magnitude));
+  const bool ordinary = abs(product) < 200.0f;
+  const auto [r, shifted] = detail::split_product(b, log2a);
+  const float end = detail::bounded(product, -200.0f, 200.0f) + detail::kRound;
+  const float power =
+      detail::scaled_exp2(select(ordinary, r, 0.0f), select(ordinary, shifted, end) +
+                                                         (detail::kRoundToScale - detail::kRound));
   // 1^b and a^0 are 1 even for NaN and infinities; (-1)^NaN turns out below not to be.
   const bool one = (b == 0.0f) | (magnitude == 1.0f);
   const float y = select(one, 1.0f, select((a != a) | (b != b), detail::kNan, power));
