@@ -17,14 +17,11 @@
 
 #include <fmt/format.h>
 
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-
 #include <facula/autograd.h>
 #include <facula/ops.h>
 #include <facula/parallel.h>
 
+#include "benchmarks/stream_line.h"
 #include "cli/machine_limits.h"
 
 namespace {
@@ -46,28 +43,15 @@ FACULA_EVERY_TARGET void zip_lines(Line* z, const Line* x, const Line* y, size_t
   for (size_t i = 0; i < count; ++i) z[i] = x[i] + y[i];
 }
 
-#if defined(__x86_64__)
-void stream(Line* to, const Line& value) {
-  for (int k = 0; k < 4; ++k) {
-    __m128 part;
-    std::memcpy(&part, reinterpret_cast<const char*>(&value) + 16 * k, 16);
-    _mm_stream_ps(reinterpret_cast<float*>(to) + 4 * k, part);
-  }
-}
-
 void map_lines_streaming(Line* y, const Line* x, size_t count) {
-  for (size_t i = 0; i < count; ++i) stream(y + i, x[i] * 0.5f + 1.0f);
-  _mm_sfence();
+  for (size_t i = 0; i < count; ++i) machine::stream(y + i, x[i] * 0.5f + 1.0f);
+  machine::finish_streaming();
 }
 
 void zip_lines_streaming(Line* z, const Line* x, const Line* y, size_t count) {
-  for (size_t i = 0; i < count; ++i) stream(z + i, x[i] + y[i]);
-  _mm_sfence();
+  for (size_t i = 0; i < count; ++i) machine::stream(z + i, x[i] + y[i]);
+  machine::finish_streaming();
 }
-#else
-constexpr auto map_lines_streaming = map_lines;
-constexpr auto zip_lines_streaming = zip_lines;
-#endif
 
 enum class Pattern { read, update, map, zip };
 constexpr const char* kPatternNames[] = {"read", "in place", "map", "zip"};

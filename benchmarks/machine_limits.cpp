@@ -1,4 +1,6 @@
-// What this machine can do at most, as a table or as JSON, with one thread and with all.
+// What this machine can do at most, as a table or as JSON, with one thread and with all: what
+// `facula info` measures, and what moves more in one direction than in the other, as convolutions
+// with strides and the gradients of pooling do.
 //
 //   bench_machine_limits [--json]
 
@@ -8,12 +10,56 @@
 #include <string>
 #include <vector>
 
+#include "benchmarks/stream_line.h"
 #include "cli/machine_limits.h"
 
 namespace {
 
+using facula::machine::Array;
 using facula::machine::Limit;
+using facula::machine::Line;
 using facula::machine::Rate;
+
+/// Reads four lines for each that it writes past the caches.
+void gather_lines(Line* y, const Line* x, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    facula::machine::stream(y + i, x[4 * i] + x[4 * i + 1] + x[4 * i + 2] + x[4 * i + 3]);
+  }
+  facula::machine::finish_streaming();
+}
+
+/// Writes four lines past the caches for every two that it reads.
+void spread_lines(Line* y, const Line* x, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const Line sum = x[i] + x[count + i];
+    for (size_t k = 0; k < 4; ++k) facula::machine::stream(y + 4 * i + k, sum);
+  }
+  facula::machine::finish_streaming();
+}
+
+using MixedLoop = void (*)(Line* y, const Line* x, size_t count);
+
+/// GB/s of a loop that moves so many lines for each that it counts.
+Rate mixed_gb_s(const std::vector<int>& cpus, Array& x, Array& y, MixedLoop loop, int lines) {
+  const int threads = static_cast<int>(cpus.size());
+  const size_t count = Array::part_lines(threads) / 4;
+  return facula::machine::rate_of(cpus, [&](int thread) {
+    loop(y.part(thread, threads), x.part(thread, threads), count);
+    return 1e-9 * lines * static_cast<double>(count * sizeof(Line));
+  });
+}
+
+std::vector<Limit> measure_mixed(const std::vector<int>& cpus) {
+  const std::vector<int> first{cpus[0]};
+  Array x, y;
+  facula::machine::inplace_gb_s(cpus, x, 1);  // touches the pages
+  const auto limit = [&](const char* key, const char* label, MixedLoop loop, int lines) {
+    return Limit{key, label, mixed_gb_s(first, x, y, loop, lines),
+                 mixed_gb_s(cpus, x, y, loop, lines)};
+  };
+  return {limit("gather_gb_s", "GB/s, 4 lines read, 1 written", gather_lines, 5),
+          limit("spread_gb_s", "GB/s, 2 lines read, 4 written", spread_lines, 6)};
+}
 
 void print_table(const std::vector<Limit>& limits, const char* isa, size_t threads) {
   std::printf("%-30s %24s %20zu thread%s   (%s; median, min..max)\n", "", "1 thread", threads,
@@ -51,7 +97,8 @@ int main(int argc, char** argv) {
   const std::string isa = facula::system_info().isa;
   const std::vector<int> cpus = facula::machine::usable_cpus();
   try {
-    const std::vector<Limit> limits = facula::machine::measure_all(cpus);
+    std::vector<Limit> limits = facula::machine::measure_all(cpus);
+    for (const Limit& mixed : measure_mixed(cpus)) limits.push_back(mixed);
     (json ? print_json : print_table)(limits, isa.c_str(), cpus.size());
   } catch (const std::bad_alloc&) {
     std::fprintf(stderr, "%s: no memory for two arrays of %zu MiB; free some memory\n", argv[0],

@@ -91,15 +91,14 @@ Plan make_plan(const Tensor& out, std::span<const Tensor* const> inputs) {
 /// True if the result had better not displace others from the caches. All pieces of its rows must
 /// begin at cache lines then.
 bool writes_past_caches(const Plan& plan, const Tensor& out) {
-  constexpr std::int64_t kLine = 64;
-  static_assert(kStreamedSliceElements % kLine == 0);
+  static_assert(kStreamedSliceElements % kLineBytes == 0);
   if (!worth_streaming(out.nbytes()) || plan.dims == 0) return false;
   const auto size = static_cast<std::int64_t>(out.element_size());
   if (plan.strides[0][0] != size) return false;
-  if (reinterpret_cast<std::uintptr_t>(plan.bases[0]) % kLine != 0) return false;
-  if (plan.dims > 1 && plan.sizes[0] * size % kLine != 0) return false;
+  if (!begins_line(plan.bases[0])) return false;
+  if (plan.dims > 1 && plan.sizes[0] * size % kLineBytes != 0) return false;
   for (int d = 1; d < plan.dims; ++d) {
-    if (plan.strides[d][0] % kLine != 0) return false;
+    if (plan.strides[d][0] % kLineBytes != 0) return false;
   }
   return std::find(plan.bases + 1, plan.bases + plan.operands, plan.bases[0]) ==
          plan.bases + plan.operands;

@@ -18,6 +18,11 @@
 
 namespace facula::cpu {
 
+inline constexpr std::int64_t kLineBytes = 64;  ///< of a line of the caches
+inline bool begins_line(const void* p) {
+  return reinterpret_cast<std::uintptr_t>(p) % kLineBytes == 0;
+}
+
 /// How much to compute between calls of stream(). Longer bursts of such stores fill the queues and
 /// hold up the loads of the next piece, which halves the speed from 1 KiB on.
 constexpr int kStreamBufferBytes = 512;
@@ -42,11 +47,10 @@ inline void finish_streaming() {}
 inline void stream(void* to_bytes, const void* from_bytes, std::int64_t bytes) {
   auto* to = static_cast<char*>(to_bytes);
   const auto* from = static_cast<const char*>(from_bytes);
-  constexpr std::int64_t kLine = 64;
-  const std::int64_t head =
-      std::min(bytes, static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(to) % kLine));
-  const std::int64_t lines = (bytes - head) / kLine;
-  const std::int64_t tail = head + lines * kLine;
+  const std::int64_t head = std::min(
+      bytes, static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(to) % kLineBytes));
+  const std::int64_t lines = (bytes - head) / kLineBytes;
+  const std::int64_t tail = head + lines * kLineBytes;
   std::memcpy(to, from, static_cast<std::size_t>(head));
   stream_kernels().lines(to + head, from + head, lines);
   std::memcpy(to + tail, from + tail, static_cast<std::size_t>(bytes - tail));

@@ -1,5 +1,6 @@
 #include "backends/cpu/kernels/pool.h"
 
+#include <type_traits>
 #include <utility>
 
 #include "backends/cpu/kernels/simd.h"
@@ -87,6 +88,15 @@ struct Lanes {
     __builtin_memcpy(out, &best, count * sizeof(T));
     __builtin_memcpy(index, &indices, count * sizeof(std::int32_t));
   }
+  /// Past the caches.
+  [[gnu::always_inline]] void stream(float* out, std::int32_t* index) const
+      requires(kLanes == kMostLanes<float> && sizeof(T) == sizeof(float)) {
+    typename Vec<float>::Raw values, indices;
+    __builtin_memcpy(&values, &best, sizeof values);
+    __builtin_memcpy(&indices, &at, sizeof indices);
+    Vec<float>::stream(out, values);
+    Vec<float>::stream(reinterpret_cast<float*>(index), indices);
+  }
 };
 
 /// Maxima of a window of `some` of the channels, at most kLanes. If Whole, vectors are read and
@@ -95,11 +105,14 @@ template <class T, int kLanes, bool Whole>
 [[gnu::always_inline]] inline void max_in_lanes(const T* image, std::int64_t width,
                                                 std::int64_t channels, const PoolWindow& window,
                                                 T* out, std::int32_t* index,
-                                                std::int64_t some = kLanes) {
+                                                std::int64_t some = kLanes, bool stream = false) {
   const auto count = static_cast<std::size_t>(Whole ? kLanes : some);
   const Lanes<T, kLanes> lanes(window, width, [&](std::int64_t position, auto& x) FACULA_INLINED {
     __builtin_memcpy(&x, image + position * channels, count * sizeof(T));
   });
+  if constexpr (Whole && std::is_same_v<T, float> && kLanes == kMostLanes<T>) {
+    if (stream) return lanes.stream(out, index);
+  }
   lanes.store(out, index, count);
 }
 
@@ -217,7 +230,8 @@ void max_line_of_many(const T* image, std::int64_t width, std::int64_t channels,
     prefetch_below(image, width, channels, line, window.first_column);
     std::int64_t c = 0;
     for (; c + kLanes <= channels; c += kLanes) {
-      max_in_lanes<T, kLanes, true>(image + c, width, channels, window, out + c, index + c);
+      max_in_lanes<T, kLanes, true>(image + c, width, channels, window, out + c, index + c, kLanes,
+                                    line.stream);
     }
     if (c < channels) {
       max_in_lanes<T, kLanes, false>(image + c, width, channels, window, out + c, index + c,

@@ -19,6 +19,7 @@ struct PoolLine {
   std::int32_t first_column, columns, column_step;
   std::int32_t stride, count;
   std::int32_t rows_below;  ///< lines of the image that the next results read first
+  bool stream = false;      ///< past the caches; pixels begin with a line of the cache then
 };
 
 /// The windows over a line of an image, from some lines of results.

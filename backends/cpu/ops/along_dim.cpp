@@ -53,9 +53,6 @@ void sums_of_any(const Lines& lines, const TensorImpl& self, const TensorImpl& o
   lines.for_each(run, lines.along.a == 1 ? kLinesTogether : lines.together());
 }
 
-constexpr std::int64_t kLineBytes = 64;
-bool begins_line(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % kLineBytes == 0; }
-
 /// The same bits for lines that lie beside each other.
 template <class T>
 void sums_of_columns(const Lines& lines, const TensorImpl& self, const TensorImpl& out) {

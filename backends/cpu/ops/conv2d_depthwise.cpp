@@ -162,8 +162,7 @@ class Correlation {
     const std::int64_t lines = images_ * out_height_;
     const std::int64_t together = divide_up(
         lines, std::clamp<std::int64_t>(work_ / kSliceWork, 1, std::min(lines, kMostSlices)));
-    const bool stream = epilogue.empty() && channels_ % kLineElements == 0 &&
-                        reinterpret_cast<std::uintptr_t>(out) % kLineBytes == 0 &&
+    const bool stream = epilogue.empty() && channels_ % kLineElements == 0 && begins_line(out) &&
                         worth_streaming(lines * out_width_ * channels_ * kElementBytes);
     base::parallel_for(divide_up(lines, together), [&](std::int64_t slice) {
       const std::int64_t end = std::min((slice + 1) * together, lines);
@@ -186,7 +185,6 @@ class Correlation {
 
  private:
   static constexpr std::int64_t kElementBytes = sizeof(float);
-  static constexpr std::int64_t kLineBytes = 64;  // of the caches
   static constexpr std::int64_t kLineElements = kLineBytes / kElementBytes;
 
   std::int64_t channels_of_block(const ConvShape& s) const {

@@ -258,8 +258,7 @@ class Forward {
   /// them.
   bool streams(const KernelArgs& args) const {
     return out_.channels_last() && epilogue_.empty() && s.oc % 16 == 0 &&
-           reinterpret_cast<std::uintptr_t>(out_.at(0, 0)) % 64 == 0 &&
-           worth_streaming(args.in(0).nbytes() + args.out().nbytes());
+           begins_line(out_.at(0, 0)) && worth_streaming(args.in(0).nbytes() + args.out().nbytes());
   }
   /// The image's line that the kernel's first row meets, maybe outside.
   std::int64_t first_row(std::int64_t y) const { return y * s.stride_h - s.pad_h; }

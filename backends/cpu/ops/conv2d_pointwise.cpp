@@ -127,7 +127,7 @@ void run_product(const KernelArgs& args, const ConvShape& s, bool forward) {
   const Tensor bias = args.has(2) ? args.in(2).detach().contiguous() : Tensor();
   const ConvEpilogue epilogue(args, kChannelsLast);
   float* to = out.impl()->typed<float>();
-  const bool whole_lines = outputs % 16 == 0 && reinterpret_cast<std::uintptr_t>(to) % 64 == 0;
+  const bool whole_lines = outputs % 16 == 0 && begins_line(to);
   const RowProduct product = {
       .rows = s.n * s.oh * s.ow,
       .inputs = inputs,

@@ -125,14 +125,17 @@ void max_forward(const KernelArgs& args) {
   const T* x = input.impl()->typed<T>();
   T* y = args.out(0).impl()->typed<T>();
   auto* index = args.out(1).impl()->typed<std::int32_t>();
+  const bool stream = worth_streaming(args.out(0).nbytes() + args.out(1).nbytes()) &&
+                      in.channels * static_cast<std::int64_t>(sizeof(T)) % kLineBytes == 0;
   for_images(in, [&](std::int64_t image) {
     const std::int64_t first = image * out.positions();
-    for_lines(in, out, rows, columns,
-              [&](const PoolLine& line, std::int64_t position, std::int64_t) {
-                const std::int64_t to = first + position * out.channels;
-                loops<T>().max_line(x + image * in.positions(), in.width, in.channels, line, y + to,
-                                    index + to);
-              });
+    for_lines(in, out, rows, columns, [&](PoolLine line, std::int64_t position, std::int64_t) {
+      const std::int64_t to = first + position * out.channels;
+      line.stream = stream;
+      loops<T>().max_line(x + image * in.positions(), in.width, in.channels, line, y + to,
+                          index + to);
+    });
+    if (stream) finish_streaming();
   });
 }
 
@@ -264,7 +267,7 @@ void max_backward_gather(const KernelArgs& args) {
   const Images &in = m.in, &out = m.out;
   T* dx = args.out().impl()->typed<T>();
   const bool stream = worth_streaming(args.out().nbytes()) &&
-                      in.channels * static_cast<std::int64_t>(sizeof(T)) % 64 == 0;
+                      in.channels * static_cast<std::int64_t>(sizeof(T)) % kLineBytes == 0;
   for_images(in, [&](std::int64_t image) {
     std::int64_t hits = 0;
     for (std::int64_t h = 0; h < in.height; ++h) {
