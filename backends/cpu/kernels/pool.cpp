@@ -344,13 +344,15 @@ std::int64_t max_line_backward_of_many(const T* grad, const std::int32_t* index,
                                        std::int64_t first, const T* rectified, T* out) {
   using L = Lanes<T, kMostLanes<T>>;
   typename L::Positions hits{};
-  PoolWindow over{0, static_cast<std::int32_t>(windows.rows), 1, 0, 0, 1};
-  std::int64_t begin = 0, end = 0;  // of the windows over a position
-  for (std::int64_t w = 0; w < windows.width; ++w) {
-    while (begin * windows.stride - windows.padding + windows.kernel <= w) ++begin;
-    while (end < windows.out_width && end * windows.stride - windows.padding <= w) ++end;
-    over.first_column = static_cast<std::int32_t>(begin);
-    over.columns = static_cast<std::int32_t>(end - begin);
+  // The pixel at w, under R rows and C columns of windows from column `begin` on.
+  const auto add_up = [&](std::int64_t w, std::int64_t begin, auto rows,
+                          auto columns) FACULA_INLINED {
+    const PoolWindow over{0,
+                          static_cast<std::int32_t>(rows),
+                          1,
+                          static_cast<std::int32_t>(begin),
+                          static_cast<std::int32_t>(columns),
+                          1};
     for_channels<kMostLanes<T>>(channels, [&](std::int64_t c, int known) FACULA_INLINED {
       typename L::Values sum{};
       for_positions(over, windows.out_width, [&](std::int64_t window) FACULA_INLINED {
@@ -359,6 +361,26 @@ std::int64_t max_line_backward_of_many(const T* grad, const std::int32_t* index,
       });
       store_gradient(sum, rectified, out, w * channels + c, windows.stream);
     });
+  };
+  // Numbers of windows that are known make straight code.
+  using One = std::integral_constant<int, 1>;
+  using Two = std::integral_constant<int, 2>;
+  std::int64_t begin = 0, end = 0;  // of the windows over a position
+  for (std::int64_t w = 0; w < windows.width; ++w) {
+    while (begin * windows.stride - windows.padding + windows.kernel <= w) ++begin;
+    while (end < windows.out_width && end * windows.stride - windows.padding <= w) ++end;
+    const std::int64_t columns = end - begin;
+    if (windows.rows == 1 && columns == 1) {
+      add_up(w, begin, One{}, One{});
+    } else if (windows.rows == 1 && columns == 2) {
+      add_up(w, begin, One{}, Two{});
+    } else if (windows.rows == 2 && columns == 1) {
+      add_up(w, begin, Two{}, One{});
+    } else if (windows.rows == 2 && columns == 2) {
+      add_up(w, begin, Two{}, Two{});
+    } else {
+      add_up(w, begin, windows.rows, columns);
+    }
   }
   return L::sum(hits);
 }
