@@ -120,10 +120,14 @@ void store_pixels(const DepthwiseLine& given, std::int64_t pixel) {
 template <int R, int K>
 void store_taps(const DepthwiseLine& line) {
   std::int64_t pixel = 0;
-  for (; pixel + 8 <= line.pixels; pixel += 8) store_pixels<R, K, 8>(line, pixel);
+  // Pixels together share weights and what they meet. With strides they share less of that, and
+  // from memory fewer are better: it is read more in order.
+  const bool strided = line.step > line.out_step;
+  const std::int64_t most = !strided ? 8 : line.stream ? 2 : 3;
+  for (; most >= 8 && pixel + 8 <= line.pixels; pixel += 8) store_pixels<R, K, 8>(line, pixel);
   // Images are often a power of two wide, less one pixel at each border.
-  for (; pixel + 6 <= line.pixels; pixel += 6) store_pixels<R, K, 6>(line, pixel);
-  for (; pixel + 3 <= line.pixels; pixel += 3) store_pixels<R, K, 3>(line, pixel);
+  for (; most >= 6 && pixel + 6 <= line.pixels; pixel += 6) store_pixels<R, K, 6>(line, pixel);
+  for (; most >= 3 && pixel + 3 <= line.pixels; pixel += 3) store_pixels<R, K, 3>(line, pixel);
   for (; pixel + 2 <= line.pixels; pixel += 2) store_pixels<R, K, 2>(line, pixel);
   for (; pixel < line.pixels; ++pixel) store_pixels<R, K, 1>(line, pixel);
 }
