@@ -89,12 +89,6 @@ Sample with_dtype(const Sample& sample, DType dtype, int masks) {
   return mapped(sample, [&](const Tensor& t) { return position++ < masks ? t : t.to(dtype); });
 }
 
-std::vector<Sample> examples_of(const ops::DynamicOp& op) {
-  std::vector<Sample> examples = samples_of(op);
-  for (Sample& large : large_samples_of(op)) examples.push_back(std::move(large));
-  return examples;
-}
-
 /// The first element whose bits differ, all NaN being alike; -1 if there is none.
 std::int64_t first_difference(const Tensor& a, const Tensor& b) {
   const auto size = static_cast<std::int64_t>(a.element_size());
@@ -134,11 +128,11 @@ class DeviceTest : public testing::TestWithParam<Entry> {
 using DeviceElementwiseOp = DeviceTest<DeviceElementwise>;
 using DeviceReductionOp = DeviceTest<DeviceReduction>;
 
-const auto name_of_param = [](const auto& info) { return std::string(info.param.op); };
+const auto kNameOfParam = [](const auto& info) { return std::string(info.param.op); };
 INSTANTIATE_TEST_SUITE_P(Ops, DeviceElementwiseOp, testing::ValuesIn(device_elementwise()),
-                         name_of_param);
+                         kNameOfParam);
 INSTANTIATE_TEST_SUITE_P(Ops, DeviceReductionOp, testing::ValuesIn(device_reductions()),
-                         name_of_param);
+                         kNameOfParam);
 
 TEST_P(DeviceElementwiseOp, AgreesOnExamples) {
   const NoGradGuard no_grad;
@@ -163,7 +157,8 @@ TEST_P(DeviceElementwiseOp, AgreesOnFloatsOfAnyBits) {
   std::mt19937 random;
   int position = 0;
   const Sample sample = mapped(typical_sample(op()), [&](const Tensor&) {
-    const Tensor bits = empty({kCount}, kInt32), floats = empty({kCount}, kFloat32);
+    const Tensor bits = empty({kCount}, kInt32);
+    Tensor floats = empty({kCount}, kFloat32);
     auto* data = static_cast<std::uint32_t*>(bits.raw_data());
     for (std::int64_t i = 0; i < kCount; ++i) data[i] = random();
     if (position++ < masks) return bits >= 0;

@@ -30,12 +30,6 @@ std::uint64_t hash_of(const std::vector<Tensor>& tensors) {
   return hash;
 }
 
-std::vector<Sample> examples_of(const ops::DynamicOp& op) {
-  std::vector<Sample> examples = samples_of(op);
-  for (Sample& large : large_samples_of(op)) examples.push_back(std::move(large));
-  return examples;
-}
-
 std::vector<std::uint64_t> hashes_of(const ops::DynamicOp& op) {
   std::vector<std::uint64_t> hashes;
   for (const Sample& sample : examples_of(op)) {

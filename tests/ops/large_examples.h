@@ -180,4 +180,11 @@ inline std::vector<Sample> large_samples_of(const ops::DynamicOp& op) {
   return s.list();
 }
 
+/// Both kinds.
+inline std::vector<Sample> examples_of(const ops::DynamicOp& op) {
+  std::vector<Sample> examples = samples_of(op);
+  for (Sample& large : large_samples_of(op)) examples.push_back(std::move(large));
+  return examples;
+}
+
 }  // namespace facula::test
