@@ -97,14 +97,16 @@ TEST(Depthwise, SameBitsOnAllThreads) {
 TEST(Depthwise, LargeResultsAreLikeSmallOnes) {
   Source source(34);
   const Operands one(source, {1, 64, 48, 48}, kChannelsLast);
-  const auto result = [&](const Tensor& x) {
-    return conv2d(x, one.weight, one.bias, {1}, {1}, {1}, 64);
-  };
-  const Tensor expected = result(one.x);
-  const std::int64_t count = copies_past_caches(expected);
-  const Tensor y = result(copies_of(one.x, count));
-  for (std::int64_t image : {std::int64_t{0}, count / 2, count - 1}) {
-    EXPECT_EQ(bytes_of(y.narrow(0, image, 1)), bytes_of(expected)) << image;
+  for (std::int64_t stride : {1, 2}) {
+    const auto result = [&](const Tensor& x) {
+      return conv2d(x, one.weight, one.bias, {stride}, {1}, {1}, 64);
+    };
+    const Tensor expected = result(one.x);
+    const std::int64_t count = copies_past_caches(expected);
+    const Tensor y = result(copies_of(one.x, count));
+    for (std::int64_t image : {std::int64_t{0}, count / 2, count - 1}) {
+      EXPECT_EQ(bytes_of(y.narrow(0, image, 1)), bytes_of(expected)) << stride << ", " << image;
+    }
   }
 }
 

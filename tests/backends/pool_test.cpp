@@ -130,6 +130,21 @@ TEST(Pooling, SameBitsOnAllThreads) {
   }
 }
 
+// Results beyond the caches are stored in another way.
+TEST(MaxPool, LargeResultsAreLikeSmallOnes) {
+  Source source(7);
+  const Problem p = {{1, 48, 40, 44}, {3}, {2}, {1}};
+  const Tensor one = source.values(p.input, kFloat32, kChannelsLast);
+  const Results expected = max_pool(p, one);
+  const std::int64_t count = copies_past_caches(expected[0]);
+  const Results all = max_pool(p, copies_of(one, count));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    for (std::int64_t image : {std::int64_t{0}, count / 2, count - 1}) {
+      EXPECT_EQ(bytes_of(all[i].narrow(0, image, 1)), bytes_of(expected[i])) << i << ", " << image;
+    }
+  }
+}
+
 // Those of a forward pass come in the order of lines; nothing says that others do.
 TEST(MaxPool, IndicesMayPointAnywhereInTheImage) {
   for (MemoryFormat format : {kContiguous, kChannelsLast}) {

@@ -19,13 +19,14 @@ namespace {
 constexpr float kInf = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-/// Positive numbers below 4 with one of `rare` in some blocks of 256, at the beginning, the end or
-/// between, and in the last elements, which fill no block.
+/// Positive numbers below 4 with one of `rare` in some blocks of the longest that there are, at the
+/// beginning, the end or between, and in the last elements, which fill no block.
 std::vector<float> with_rare(const std::vector<float>& rare) {
   std::vector<float> values;
+  constexpr int kBlock = 512;
   for (std::size_t block = 0; block < 2 * rare.size(); ++block) {
-    for (int i = 0; i < 256; ++i) values.push_back(0.00006f * static_cast<float>(1 + i * i));
-    if (block % 2 == 0) values[256 * block + (block * 51) % 256] = rare[block / 2];
+    for (int i = 0; i < kBlock; ++i) values.push_back(0.000015f * static_cast<float>(1 + i * i));
+    if (block % 2 == 0) values[kBlock * block + (block * 51) % kBlock] = rare[block / 2];
   }
   values.insert(values.end(), {1.5f, rare[0], 2.5f});
   return values;
