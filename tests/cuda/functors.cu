@@ -5,6 +5,7 @@
 #pragma nv_diag_suppress 186  // templates compare unsigned numbers with 0
 #include "tests/cuda/functors.h"
 
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
@@ -52,7 +53,10 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
+std::atomic<std::int64_t> downloads{0};
+
 void download(void* host, const void* device, std::size_t bytes) {
+  ++downloads;
   check_cuda(cudaGetLastError());
   check_cuda(cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost));
 }
@@ -295,6 +299,8 @@ const DeviceReduction kDeviceReductions[] = {
 #include "cpu/kernel_list.inc"
 };
 const std::size_t kDeviceReductionCount = std::size(kDeviceReductions);
+
+std::int64_t device_results() { return downloads; }
 
 std::string why_no_gpu() {
   int count = 0;

@@ -22,6 +22,9 @@ extern const std::size_t kDeviceElementwiseCount;
 extern const DeviceReduction kDeviceReductions[];
 extern const std::size_t kDeviceReductionCount;
 
+/// Results fetched from the device so far.
+std::int64_t device_results();
+
 /// Why no loop can run; empty if there is a GPU.
 std::string why_no_gpu();
 

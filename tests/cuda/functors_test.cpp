@@ -1,10 +1,12 @@
 // Functors on a GPU: the same bits as on the CPU. Without a GPU only the tables are looked at.
 #include "tests/cuda/functors.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <random>
 #include <span>
-#include <tuple>
+#include <utility>
 
 #include "backends/cpu/reduction.h"
 #include "runtime/op_registry.h"
@@ -121,8 +123,14 @@ class DeviceTest : public testing::TestWithParam<Entry> {
   void SetUp() override {
     if (const std::string why = why_no_gpu(); !why.empty()) GTEST_SKIP() << why;
   }
+  void TearDown() override {
+    if (!this->IsSkipped()) EXPECT_GT(device_results(), before_) << "the CPU's loops ran";
+  }
   const Entry& entry() const { return this->GetParam(); }
   const ops::DynamicOp& op() const { return *ops::find_dynamic_op(entry().op); }
+
+ private:
+  std::int64_t before_ = device_results();
 };
 
 using DeviceElementwiseOp = DeviceTest<DeviceElementwise>;
