@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include <facula/parallel.h>
+
 #include "base/function_ref.h"
 #include "base/small_vector.h"
 #include "base/thread_pool.h"
@@ -80,10 +82,13 @@ class Lines {
     });
   }
 
-  /// Lines that are best gone through together: pieces of memory worth the way, and work for
-  /// several threads.
+  /// Lines that are best gone through together: pieces of memory worth the way, beginning with
+  /// lines of the caches, and work for all threads. No line knows of the others, so that their
+  /// number, which depends on that of the threads, changes no bits.
   std::int64_t together() const {
-    return along.a == 1 ? 1 : std::clamp<std::int64_t>(columns.size / 4, 128, kMaxLines);
+    if (along.a == 1) return 1;
+    const std::int64_t share = columns.size / (2 * get_num_threads());
+    return std::clamp<std::int64_t>((share + 15) / 16 * 16, 128, kMaxLines);
   }
 
   Axis along, columns;
