@@ -1,6 +1,8 @@
 // Elementwise ops and reductions on 64 MiB against hand-written loops that move the same bytes.
 //
-//   bench_bandwidth [--json] [OP]     OP: only ops whose names contain it
+//   bench_bandwidth [--json] [--cached] [OP]     OP: only ops whose names contain it
+//
+// --cached: what the arithmetic takes instead, ns per element on 16 KiB in one thread.
 //
 // Every run of an op follows one of the loop of its kind, and the median of the ratios counts: the
 // bandwidth of a shared machine changes from second to second. Kinds: reading; changing in place;
@@ -8,11 +10,13 @@
 // and with non-temporal stores, of which the faster counts. Bytes are those the op reads and writes
 // once.
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
@@ -29,8 +33,8 @@ namespace {
 using namespace facula;
 using machine::Line;
 
-constexpr std::int64_t kElements = 16 << 20;  // of 4 bytes
-constexpr double kBytes = 4.0 * kElements;
+constexpr std::int64_t kSide = 4096, kCachedSide = 64;  // of square tensors of 4-byte elements
+constexpr double kBytes = 4.0 * kSide * kSide;
 constexpr int kRounds = 25;
 
 // --- The loops to compare with -------------------------------------------------------------------
@@ -113,6 +117,7 @@ struct Case {
   std::string name;
   Pattern pattern;
   double bytes;
+  std::int64_t elements;  // of the first operand
   std::function<void()> run;
 };
 
@@ -260,18 +265,21 @@ constexpr std::pair<const char*, Unary> kReductions[] = {
     {"norm, p = 1", [](const Tensor& x) { return norm(x, 1); }},
 };
 
-std::vector<Case> cases() {
+/// On tensors of `side` x `side` elements.
+std::vector<Case> cases(std::int64_t side) {
   // Values for which every function is defined and none saturates. No product of all is a normal
   // float, which takes no longer.
-  const Tensor a = rand({4096, 4096}) + 0.5, b = rand({4096, 4096}) + 0.5;
-  const Tensor c = rand({4096, 4096}) + 0.5;
+  const Tensor a = rand({side, side}) + 0.5, b = rand({side, side}) + 0.5;
+  const Tensor c = rand({side, side}) + 0.5;
+  const auto one = static_cast<double>(a.nbytes());
   std::vector<Case> list;
-  const auto add = [&](const char* name, Pattern pattern, double bytes, auto op, auto... inputs) {
-    list.push_back({name, pattern, bytes, [=] { op(inputs...); }});
+  const auto add = [&](const char* name, Pattern pattern, double bytes, auto op,
+                       const Tensor& first, auto... others) {
+    list.push_back({name, pattern, bytes, first.numel(), [=] { op(first, others...); }});
   };
-  for (const auto& [name, op] : kMaps) add(name, Pattern::map, 2 * kBytes, op, a);
+  for (const auto& [name, op] : kMaps) add(name, Pattern::map, 2 * one, op, a);
   for (const std::int64_t classes : {1000, 4096}) {
-    const Tensor rows = rand({kElements / classes, classes});
+    const Tensor rows = rand({a.numel() / classes, classes});
     const auto bytes = static_cast<double>(rows.nbytes());
     const std::string of = fmt::format(", rows of {}", classes);
     add(("softmax" + of).c_str(), Pattern::map, 2 * bytes, softmax, rows, 1);
@@ -281,23 +289,24 @@ std::vector<Case> cases() {
     add(("log_softmax gradient" + of).c_str(), Pattern::zip, 3 * bytes, log_softmax_backward, rows,
         log_softmax(rows, 1), 1);
   }
-  for (const auto& [name, op] : kZips) add(name, Pattern::zip, 3 * kBytes, op, a, b);
+  for (const auto& [name, op] : kZips) add(name, Pattern::zip, 3 * one, op, a, b);
   // There is no loop that reads three arrays; results of one byte an element count as reading.
-  for (const auto& [name, op] : kOfThree) add(name, Pattern::zip, 4 * kBytes, op, a, b, c);
-  add("where(mask, a, b)", Pattern::zip, 3.25 * kBytes, Ternary{where}, a < b, a, b);
-  for (const auto& [name, op] : kTests) add(name, Pattern::read, 1.25 * kBytes, op, a);
-  for (const auto& [name, op] : kComparisons) add(name, Pattern::read, 2.25 * kBytes, op, a, b);
-  for (const auto& [name, op] : kUpdates) add(name, Pattern::update, 2 * kBytes, op, a);
-  for (const auto& [name, op] : kReductions) add(name, Pattern::read, kBytes, op, a);
+  for (const auto& [name, op] : kOfThree) add(name, Pattern::zip, 4 * one, op, a, b, c);
+  add("where(mask, a, b)", Pattern::zip, 3.25 * one, Ternary{where}, a < b, a, b);
+  for (const auto& [name, op] : kTests) add(name, Pattern::read, 1.25 * one, op, a);
+  for (const auto& [name, op] : kComparisons) add(name, Pattern::read, 2.25 * one, op, a, b);
+  for (const auto& [name, op] : kUpdates) add(name, Pattern::update, 2 * one, op, a);
+  for (const auto& [name, op] : kReductions) add(name, Pattern::read, one, op, a);
   // All elements are looked at.
   add(
-      "any", Pattern::read, kBytes, [](const Tensor& x) { return any(x); }, a * 0);
-  add("mse_loss", Pattern::read, 2 * kBytes, mse_loss, a, b, "mean");
-  add("l1_loss", Pattern::read, 2 * kBytes, l1_loss, a, b, "mean");
-  const Tensor image = rand({64, 64, 64, 64}), cl = image.to(kChannelsLast);
+      "any", Pattern::read, one, [](const Tensor& x) { return any(x); }, a * 0);
+  add("mse_loss", Pattern::read, 2 * one, mse_loss, a, b, "mean");
+  add("l1_loss", Pattern::read, 2 * one, l1_loss, a, b, "mean");
+  const auto root = static_cast<std::int64_t>(std::sqrt(side));
+  const Tensor image = rand({root, root, root, root}), cl = image.to(kChannelsLast);
   const auto to_channels = [](const Tensor& x) { return sum(x, {0, 2, 3}); };
-  add("sum, NCHW to C", Pattern::read, kBytes, to_channels, image);
-  add("sum, channels_last to C", Pattern::read, kBytes, to_channels, cl);
+  add("sum, NCHW to C", Pattern::read, one, to_channels, image);
+  add("sum, channels_last to C", Pattern::read, one, to_channels, cl);
   return list;
 }
 
@@ -306,48 +315,27 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-/// GB/s of one run after an untimed one, as for the loops.
-double op_rate(const Case& c) {
+double seconds_of(const Case& c, int runs) {
   using Clock = std::chrono::steady_clock;
-  c.run();
   const auto start = Clock::now();
-  c.run();
-  return c.bytes * 1e-9 / std::chrono::duration<double>(Clock::now() - start).count();
+  for (int i = 0; i < runs; ++i) c.run();
+  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-}  // namespace
+/// GB/s of one run after an untimed one, as for the loops.
+double op_rate(const Case& c) {
+  c.run();
+  return c.bytes * 1e-9 / seconds_of(c, 1);
+}
 
-int main(int argc, char** argv) {
-  const bool json = argc > 1 && std::strcmp(argv[1], "--json") == 0;
-  const int rest = argc - 1 - json;
-  const std::string wanted = rest > 0 ? argv[argc - 1] : "";
-  if (rest > 1 || wanted.starts_with("-")) {
-    std::fprintf(stderr, "usage: %s [--json] [OP]   (CPUs: those of the process, see taskset)\n",
-                 argv[0]);
-    return 2;
-  }
-  if (static_cast<size_t>(get_num_threads()) != machine::usable_cpus().size()) {
-    std::fprintf(stderr,
-                 "the loops use all CPUs of the process, the ops %d threads: leave "
-                 "FACULA_NUM_THREADS alone and choose CPUs with taskset\n",
-                 get_num_threads());
-    return 2;
-  }
-  const NoGradGuard no_grad;
+void print_bandwidths(const std::vector<Case>& all, bool json) {
   const Loops loops;
   if (!json)
     std::printf("%-34s %-10s %10s %10s %8s\n", "op on 64 MiB", "kind", "GB/s", "loop", "%");
-  const std::vector<Case> all = cases();
   // The pool, which runs by now, has pinned its workers from the second CPU on. A caller that the
   // threads of the loops have pushed onto a worker's CPU would stay there for many milliseconds.
   machine::pin_to(machine::usable_cpus().front());
-  if (std::ranges::none_of(
-          all, [&](const Case& c) { return c.name.find(wanted) != std::string::npos; })) {
-    std::fprintf(stderr, "no op is called %s\n", wanted.c_str());
-    return 2;
-  }
   for (const Case& c : all) {
-    if (c.name.find(wanted) == std::string::npos) continue;
     std::vector<double> ours, limits, shares;
     for (int round = 0; round < kRounds; ++round) {
       limits.push_back(loops.rate(c.pattern));
@@ -360,4 +348,52 @@ int main(int argc, char** argv) {
                 c.name.c_str(), kPatternNames[static_cast<int>(c.pattern)], median(ours),
                 median(limits), median(shares));
   }
+}
+
+void print_cached_times(const std::vector<Case>& all, bool json) {
+  set_num_threads(1);
+  constexpr int kRuns = 500;
+  if (!json) std::printf("%-34s %s\n", "op on 16 KiB, one thread", "ns per element");
+  for (const Case& c : all) {
+    std::vector<double> times;
+    for (int round = 0; round < kRounds; ++round) {
+      times.push_back(1e9 * seconds_of(c, kRuns) / kRuns / static_cast<double>(c.elements));
+    }
+    std::printf(json ? "{\"op\": \"%s\", \"ns_per_element\": %.6g}\n" : "%-34s %14.3f\n",
+                c.name.c_str(), median(times));
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  bool json = false, cached = false;
+  int next = 1;
+  for (; next < argc && argv[next][0] == '-'; ++next) {
+    const std::string_view option = argv[next];
+    if (option != "--json" && option != "--cached") break;
+    (option == "--json" ? json : cached) = true;
+  }
+  const std::string wanted = next < argc ? argv[next] : "";
+  if (argc - next > 1 || wanted.starts_with("-")) {
+    std::fprintf(stderr,
+                 "usage: %s [--json] [--cached] [OP]   (CPUs: those of the process, see taskset)\n",
+                 argv[0]);
+    return 2;
+  }
+  if (!cached && static_cast<size_t>(get_num_threads()) != machine::usable_cpus().size()) {
+    std::fprintf(stderr,
+                 "the loops use all CPUs of the process, the ops %d threads: leave "
+                 "FACULA_NUM_THREADS alone and choose CPUs with taskset\n",
+                 get_num_threads());
+    return 2;
+  }
+  const NoGradGuard no_grad;
+  std::vector<Case> chosen = cases(cached ? kCachedSide : kSide);
+  std::erase_if(chosen, [&](const Case& c) { return c.name.find(wanted) == std::string::npos; });
+  if (chosen.empty()) {
+    std::fprintf(stderr, "no op is called %s\n", wanted.c_str());
+    return 2;
+  }
+  (cached ? print_cached_times : print_bandwidths)(chosen, json);
 }
