@@ -76,6 +76,25 @@ TEST(RareArguments, OfErfc) {
               {4.0f, -4.0f, 6.0f, -9.0f, 1e5f, -3e20f, kInf, -kInf, kNan});
 }
 
+// Vectors look up what single floats do: around the ends of the intervals and between, both signs.
+TEST(RareArguments, OfErfcAreAllOthersLookedUp) {
+  std::vector<float> x = {0.0f, -0.0f, 0x1p-149f, -0x1p-126f, 1e-10f, -1e-10f};
+  for (int i = 1; i < 50'000; ++i) {
+    const float value = 0.00008f * static_cast<float>(i);
+    x.insert(x.end(), {value, -value});
+  }
+  for (int end = 1; end < 32; ++end) {
+    const double root = std::sqrt(1.09375 * 1.09375 + 4 * 0.6953125 * 0.5 * end);
+    float value = static_cast<float>((root - 1.09375) / (2 * 0.6953125)) - 0x1p-18f;
+    for (int i = 0; i < 100 && value < 4; ++i, value = std::nextafter(value, 5.0f)) {
+      x.insert(x.end(), {value, -value});
+    }
+  }
+  std::vector<float> expected;
+  for (const float value : x) expected.push_back(scalar::erfc(value));
+  expect_bits(erfc(tensor(x)), expected);
+}
+
 TEST(RareArguments, OfSoftplus) {
   const std::vector<float> x = with_rare({20.0f, -20.0f, 30.0f, -90.0f, -3e20f, kInf, -kInf, kNan});
   constexpr std::pair<double, double> kAttributes[] = {{1, 20}, {1, 25}, {1, 3}, {2.5, 20}};

@@ -10,9 +10,11 @@ struct erfc_functor : FloatingFunctor {
   FACULA_FN T operator()(T x) const {
     return erfc(x);
   }
-  static constexpr uint32_t rare = detail::kRareErfcArgument;
-  FACULA_FN uint32_t rarity(float x) const { return detail::magnitude_rarity(x); }
-  FACULA_FN float common(float x) const { return common_erfc(x); }
+  static constexpr float near_below = detail::kNearErfc;
+  template <class F>
+  FACULA_FN F near(F x) const {
+    return detail::near_erfc(x);
+  }
 };
 
 }  // namespace facula::scalar

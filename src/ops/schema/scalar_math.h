@@ -1,8 +1,9 @@
 // Scalars of the op vocabulary, part 2: branch-free float functions of at most 2 ulp.
 //
-// Written for compilers to vectorise and to give the same bits on every instruction set: no tables,
-// no branches, a fixed order of operations. All stay in float and use fma wherever it saves an
-// operation or tells what was rounded away.
+// Written for compilers to vectorise and to give the same bits on every instruction set: no
+// branches, a fixed order of operations, and tables only where kernels look values up for a vector
+// at once. All stay in float and use fma wherever it saves an operation or tells what was rounded
+// away.
 // Multiplications, divisions and comparisons are what they are short of: AVX-512 processors have
 // one unit for them beside one for the rest, so bounds are set and exponents split with integers.
 // Coefficients are minimax (Remez) for the relative error on the interval given, rounded to the
@@ -22,8 +23,8 @@ template <class T>
 FACULA_FN T horner(T, T sum) {
   return sum;
 }
-template <class... C>
-FACULA_FN float horner(float x, float sum, float next, C... rest) {
+template <class T, class... C>
+FACULA_FN T horner(T x, T sum, T next, C... rest) {
   return horner(x, fma(sum, x, next), rest...);
 }
 
@@ -157,47 +158,80 @@ FACULA_FN Quotient mills_ratio(float a) {
           horner(a, 0.099513533f, 0.560222015f, 1.22759827f, 1.0f)};
 }
 
-/// Chooses among constants for four intervals of an argument, or for the first two.
-struct ErfcPiece {
-  bool beyond_first, beyond_second, beyond_third;
-  FACULA_FN float operator()(float first, float second, float third, float fourth) const {
-    return select(beyond_second, select(beyond_third, fourth, third),
-                  select(beyond_first, second, first));
-  }
-};
-struct CommonErfcPiece {
-  bool beyond_first;
-  FACULA_FN float operator()(float first, float second, float, float) const {
-    return select(beyond_first, second, first);
-  }
-};
+/// The value that the lowest bits of `index` choose, and a where x has the sign bit, b elsewhere.
+/// Kernels have both for vectors as well (backends/cpu/kernels/lanes.h).
+inline constexpr int kLookupValues = 16;
+FACULA_FN float lookup(const float (&values)[kLookupValues], float index) {
+  return values[as_int(index) & (kLookupValues - 1)];
+}
+FACULA_FN float select_negative(float x, float a, float b) { return as_int(x) < 0 ? a : b; }
 
-/// erfc(a) = (1 + t) * 2^n for a in [0, 10.1], t in [-0.36, 0.54].
+/// erfc(x) for |x| < 4, where F is float or a vector: a polynomial for each of 16 intervals of |x|,
+/// narrower where the logarithm falls faster. Around the centers, of which erfc is a float within
+/// 2^-31 and its slope within 2^-27 of themselves; the distances to them are exact.
+inline constexpr float kNearErfc = 4.0f;
+template <class F>
+FACULA_FN F near_erfc(F x) {
+  static constexpr float center[kLookupValues] = {
+      0.0f,        0.745838165f, 1.09571457f, 1.47356033f, 1.72378922f, 2.02614975f,
+      2.28831863f, 2.49060822f,  2.73693085f, 2.90921783f, 3.1260643f,  3.27299118f,
+      3.44190979f, 3.61520386f,  3.80853653f, 3.92632294f};
+  static constexpr float c[][kLookupValues] = {
+      {1.0f, 0.291528493f, 0.1212437f, 0.0371666253f, 0.0147766983f, 0.00416471669f, 0.00121144683f,
+       0.000427897321f, 0.000108565706f, 3.88431326e-05f, 9.82804067e-06f, 3.67953248e-06f,
+       1.12964244e-06f, 3.17636363e-07f, 7.20093141e-08f, 2.8135636e-08f},
+      {-1.1283797f, -0.646945715f, -0.339660734f, -0.128657967f, -0.0578057468f, -0.0186017305f,
+       -0.00600225572f, -0.00228281249f, -0.000629862945f, -0.0002381128f, -6.43292587e-05f,
+       -2.51239562e-05f, -8.08127879e-06f, -2.37879567e-06f, -5.66284712e-07f, -2.27701776e-07f},
+      {2.72173165e-05f, 0.482517868f, 0.372171521f, 0.189585194f, 0.0996449888f, 0.0376898833f,
+       0.0137350699f, 0.0056855916f, 0.00172389275f, 0.00069272262f, 0.00020109769f,
+       8.22304864e-05f, 2.78150037e-05f, 8.59983447e-06f, 2.15671548e-06f, 8.94029824e-07f},
+      {0.375659347f, -0.0243341643f, -0.158629522f, -0.143357843f, -0.0952442065f, -0.044710353f,
+       -0.0189527031f, -0.0086794151f, -0.00293554948f, -0.00126411952f, -0.000397671451f,
+       -0.000171043692f, -6.11275464e-05f, -1.99325168e-05f, -5.28781902e-06f, -2.26409747e-06f},
+      {0.00373283727f, -0.152014136f, -0.0371949896f, 0.0424456559f, 0.0488612577f, 0.0327354558f,
+       0.0171079896f, 0.00891324785f, 0.00344157056f, 0.00160758442f, 0.000554252823f,
+       0.000252492406f, 9.59390527e-05f, 3.31594129e-05f, 9.3462977e-06f, 4.14714214e-06f},
+      {-0.128155127f, 0.0545864552f, 0.0631972477f, 0.0180695765f, -0.00494365534f, -0.0130352117f,
+       -0.00997366942f, -0.00628488697f, -0.00287944986f, -0.00149875786f, -0.000570003642f,
+       -0.000281375425f, -0.000114672883f, -4.23644015e-05f, -1.24107091e-05f, -5.89379533e-06f},
+      {0.031657327f, 0.0395433679f, -0.0119055361f, -0.0209469106f, -0.00952741131f,
+       -0.000186524936f, 0.00290996465f, 0.00284391595f, 0.0018960397f, 0.0010549376f,
+       0.000524397125f, 0.000241097616f, 0.000104573781f, 4.28486564e-05f, 1.70326512e-05f,
+       6.57092414e-06f}};
+  const F a = abs(x);
+  const F index = fma(a, fma(a, K<F>(0.6953125), K<F>(1.09375)), K<F>(kRound));
+  const F h = a - lookup(center, index);
+  const F y =
+      horner(h, lookup(c[6], index), lookup(c[5], index), lookup(c[4], index), lookup(c[3], index),
+             lookup(c[2], index), lookup(c[1], index), lookup(c[0], index));
+  return select_negative(x, K<F>(2) - y, y);
+}
+
+/// Factors of erfc(a) = (1 + t) * 2^n for a in [4, 10.1], t in [-0.36, 0.54].
 struct ErfcFactors {
   float t;
   float shifted;  // n + kRound
 };
-/// log(erfc(a)) is -a^2 + c + v * q(v) for v = a - b in each of four intervals. The b are short, so
-/// that v is exact but for the smallest a, and such that c is short: its sum with n * ln2 is exact,
-/// too. A parabola is near enough for n: |r| <= 0.404.
-template <class Piece>
-FACULA_FN ErfcFactors erfc_factors(float a, Piece piece) {
-  const float curve = piece(-1.28727412f, -1.28727412f, -1.41278129f, -1.43720329f);
-  const float slope = piece(-1.31823504f, -1.31823504f, -0.585187197f, -0.271780640f);
-  const float round = piece(kRound, kRound, kRound - 1, kRound - 2);
-  const float shifted = fma(a, fma(a, curve, slope), round);
+/// log(erfc(a)) is -a^2 + c + v * q(v) for v = a - b in each of two intervals. The b are short, so
+/// that v is exact, and such that c is short: its sum with n * ln2 is exact, too. A parabola is
+/// near enough for n: |r| <= 0.404.
+FACULA_FN ErfcFactors far_erfc(float a) {
+  const bool beyond = a >= 6.25f;
+  const float curve = select(beyond, -1.43720329f, -1.41278129f);
+  const float slope = select(beyond, -0.271780640f, -0.585187197f);
+  const float shifted = fma(a, fma(a, curve, slope), select(beyond, kRound - 2, kRound - 1));
   const float n = shifted - kRound;
-  const float v = a - piece(0.44140625f, 2.49511719f, 4.97070312f, 8.13574219f);
-  const float c = piece(-0.435392618f, -1.55509186f, -2.19522858f, -2.67604828f);
-  const float q =
-      horner(v, piece(-6.17442929e-05f, 1.49021162e-06f, 1.59517228e-07f, 4.53655336e-09f),
-             piece(0.000271111494f, -1.31519646e-05f, -7.67379447e-07f, -4.44098305e-08f),
-             piece(-0.000286377035f, 7.81103299e-05f, 5.09604615e-06f, 4.23106712e-07f),
-             piece(-0.00218466553f, -0.000422945479f, -3.88709886e-05f, -4.51963342e-06f),
-             piece(0.016244866f, 0.00217531133f, 0.000287362229f, 4.94557898e-05f),
-             piece(-0.0707794279f, -0.0109005459f, -0.00218599825f, -0.000567701703f),
-             piece(0.249059319f, 0.0562657267f, 0.0181236137f, 0.00723160012f),
-             piece(-0.861176193f, -0.353229433f, -0.193756387f, -0.121123902f));
+  const float v = a - select(beyond, 8.13574219f, 4.97070312f);
+  const float c = select(beyond, -2.67604828f, -2.19522858f);
+  const float q = horner(v, select(beyond, 4.53655336e-09f, 1.59517228e-07f),
+                         select(beyond, -4.44098305e-08f, -7.67379447e-07f),
+                         select(beyond, 4.23106712e-07f, 5.09604615e-06f),
+                         select(beyond, -4.51963342e-06f, -3.88709886e-05f),
+                         select(beyond, 4.94557898e-05f, 0.000287362229f),
+                         select(beyond, -0.000567701703f, -0.00218599825f),
+                         select(beyond, 0.00723160012f, 0.0181236137f),
+                         select(beyond, -0.121123902f, -0.193756387f));
   // ln2 in two parts, the first of 15 bits: exact
   const float rest = fma(n, -1.42860677e-6f, fma(-a, a, fma(n, -0.693145752f, c)));
   const float r = fma(v, q, rest), s = r * r;
@@ -321,7 +355,6 @@ FACULA_FN float common_exp2(FloatPair x) {
 // The rarity of an argument orders those that a common_... function takes below a bound, others at
 // or above it, in the fewest instructions: functors of such ops tell it to their loops.
 FACULA_FN uint32_t magnitude_rarity(float x) { return static_cast<uint32_t>(as_int(abs(x))); }
-inline constexpr uint32_t kRareErfcArgument = __builtin_bit_cast(uint32_t, 4.0f);
 /// Normal x > 0 are common.
 FACULA_FN uint32_t log_rarity(float x) { return static_cast<uint32_t>(as_int(x)) - 0x00800000u; }
 inline constexpr uint32_t kRareLogarithm = 0x7f000000;
@@ -456,21 +489,14 @@ FACULA_FN float gelu(float x) {
   return fma(-a, tail, as_float(max(as_int(x), 0)));
 }
 
-/// 1 - erf(x), accurate down to the smallest subnormal. common_erfc is for |x| < 4.
-FACULA_FN float common_erfc(float x) {
-  const float a = abs(x);
-  const auto [t, shifted] = detail::erfc_factors(a, detail::CommonErfcPiece{a >= 1.375f});
-  const uint32_t bits = static_cast<uint32_t>(as_int(1.0f + t));
-  const float y = detail::power(bits + detail::exponent(shifted));
-  return select(as_int(x) < 0, 2.0f - y, y);
-}
+/// 1 - erf(x), accurate down to the smallest subnormal.
 FACULA_FN float erfc(float x) {
   const float a = detail::at_most(abs(x), 10.1f);
-  const auto [t, shifted] =
-      detail::erfc_factors(a, detail::ErfcPiece{a >= 1.375f, a >= 4.0f, a >= 6.25f});
+  const auto [t, shifted] = detail::far_erfc(a);
   const float power = detail::power(detail::exponent(shifted) + detail::exponent(127 + 32));
-  const float y = fma(t, power, power) * 0x1p-32f;
-  return select(as_int(x) < 0, 2.0f - y, y);
+  const float far = fma(t, power, power) * 0x1p-32f;
+  return select(a < detail::kNearErfc, detail::near_erfc(x),
+                detail::select_negative(x, 2.0f - far, far));
 }
 
 /// (2^k - 2^-k) / 2 * cosh(r) + (2^k + 2^-k) / 2 * sinh(r), x itself where nothing is added to it.

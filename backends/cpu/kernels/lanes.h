@@ -1,0 +1,86 @@
+// Floats of a vector with as much of the vocabulary of functors (ops/schema/scalar.h) as it takes
+// to look values up, and the bits of floats taken alone. Included by kernel translation units only.
+#pragma once
+
+#include <cstdint>
+
+#include "ops/schema/scalar_base.h"
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+namespace facula::cpu::FACULA_ISA {
+namespace {
+
+#define FACULA_LANES [[gnu::always_inline]] inline
+
+#if defined(__AVX512F__)
+constexpr std::int64_t kLanes = 16;
+
+struct Lanes {
+  __m512 raw;
+  explicit Lanes(__m512 v) : raw(v) {}
+  explicit Lanes(double constant) : raw(_mm512_set1_ps(static_cast<float>(constant))) {}
+};
+FACULA_LANES Lanes load_lanes(const float* p) { return Lanes(_mm512_loadu_ps(p)); }
+FACULA_LANES void store_lanes(float* p, Lanes v) { _mm512_storeu_ps(p, v.raw); }
+FACULA_LANES Lanes operator-(Lanes a, Lanes b) { return Lanes(_mm512_sub_ps(a.raw, b.raw)); }
+FACULA_LANES Lanes abs(Lanes x) { return Lanes(_mm512_abs_ps(x.raw)); }
+FACULA_LANES Lanes fma(Lanes a, Lanes b, Lanes c) {
+  return Lanes(_mm512_fmadd_ps(a.raw, b.raw, c.raw));
+}
+FACULA_LANES Lanes lookup(const float (&values)[16], Lanes index) {
+  const __m512i bits = _mm512_castps_si512(index.raw);
+  return Lanes(_mm512_maskz_permutexvar_ps(0xffff, bits, _mm512_loadu_ps(values)));
+}
+FACULA_LANES Lanes select_negative(Lanes x, Lanes a, Lanes b) {
+  const __mmask16 negative = _mm512_movepi32_mask(_mm512_castps_si512(x.raw));
+  return Lanes(_mm512_mask_blend_ps(negative, b.raw, a.raw));
+}
+/// Whether all magnitudes are below the bound; that of NaN is not.
+FACULA_LANES bool all_below(Lanes x, float bound) {
+  return _mm512_cmp_ps_mask(abs(x).raw, _mm512_set1_ps(bound), _CMP_NLT_UQ) == 0;
+}
+#elif defined(__AVX2__)
+constexpr std::int64_t kLanes = 8;
+
+struct Lanes {
+  __m256 raw;
+  explicit Lanes(__m256 v) : raw(v) {}
+  explicit Lanes(double constant) : raw(_mm256_set1_ps(static_cast<float>(constant))) {}
+};
+FACULA_LANES Lanes load_lanes(const float* p) { return Lanes(_mm256_loadu_ps(p)); }
+FACULA_LANES void store_lanes(float* p, Lanes v) { _mm256_storeu_ps(p, v.raw); }
+FACULA_LANES Lanes operator-(Lanes a, Lanes b) { return Lanes(_mm256_sub_ps(a.raw, b.raw)); }
+FACULA_LANES Lanes abs(Lanes x) { return Lanes(_mm256_andnot_ps(_mm256_set1_ps(-0.0f), x.raw)); }
+FACULA_LANES Lanes fma(Lanes a, Lanes b, Lanes c) {
+  return Lanes(_mm256_fmadd_ps(a.raw, b.raw, c.raw));
+}
+FACULA_LANES Lanes lookup(const float (&values)[16], Lanes index) {
+  const __m256i bits = _mm256_castps_si256(index.raw);
+  const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(values), bits);
+  const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(values + 8), bits);
+  const __m256 fourth_bit = _mm256_castsi256_ps(_mm256_slli_epi32(bits, 28));
+  return Lanes(_mm256_blendv_ps(low, high, fourth_bit));
+}
+FACULA_LANES Lanes select_negative(Lanes x, Lanes a, Lanes b) {
+  return Lanes(_mm256_blendv_ps(b.raw, a.raw, x.raw));
+}
+FACULA_LANES bool all_below(Lanes x, float bound) {
+  const __m256 beyond = _mm256_cmp_ps(abs(x).raw, _mm256_set1_ps(bound), _CMP_NLT_UQ);
+  return _mm256_movemask_ps(beyond) == 0;
+}
+#else
+constexpr std::int64_t kLanes = 1;
+
+using Lanes = float;
+FACULA_LANES float load_lanes(const float* p) { return *p; }
+FACULA_LANES void store_lanes(float* p, float v) { *p = v; }
+FACULA_LANES bool all_below(float x, float bound) { return scalar::abs(x) < bound; }
+#endif
+
+#undef FACULA_LANES
+
+}  // namespace
+}  // namespace facula::cpu::FACULA_ISA
