@@ -131,7 +131,9 @@ void Tensor::retain_grad() const {
 
 Tensor Tensor::detach() const {
   check<ValueError>(defined(), "detach: the tensor is undefined");
-  return alias(*impl_);
+  Tensor detached = alias(*impl_);
+  detached.impl()->set(TensorImpl::kDetached);
+  return detached;
 }
 
 void Tensor::backward(const Tensor& gradient, bool retain_graph, bool create_graph) const {

@@ -119,7 +119,15 @@ void rebase(const Tensor& self, const Tensor& result) {
     impl.output_index = 0;
     impl.set(TensorImpl::kRequiresGrad, false);
   }
-  if (impl.storage) ++impl.storage->history;
+  impl.set(TensorImpl::kIsView, false);
+  if (!impl.storage) return;
+  Storage& storage = *impl.storage;
+  if (const bool detached = impl.has(TensorImpl::kDetached);
+      detached != storage.history_is_detached) {
+    storage.history_is_detached = detached;
+    storage.history_begin = storage.history;
+  }
+  ++storage.history;
 }
 
 Tensor before_write(const Tensor& self, bool keep_values) {

@@ -19,10 +19,13 @@ struct Storage {
   Device device;
   /// Somebody was given the address, through which elements may change unnoticed.
   bool exposed = false;
+  bool history_is_detached = false;
   /// In-place writes so far.
   std::uint32_t version = 0;
   /// In-place writes that changed a recorded history; views taken before the last one are stale.
   std::uint32_t history = 0;
+  /// Those after the first so many were all made to detached tensors, or none of them was.
+  std::uint32_t history_begin = 0;
   std::size_t bytes = 0;
   /// Null for storage without memory (the null device, tracing), and until the elements are
   /// computed (runtime/deferred.h).

@@ -150,6 +150,30 @@ bool is_dense(const TensorImpl& impl) {
   return true;
 }
 
+Dims dense_strides_like(const TensorImpl& impl) {
+  int order[kMaxDims];  // from the outermost to the innermost
+  for (int d = 0; d < impl.dim; ++d) {
+    if (impl.sizes[d] > 1 && impl.strides[d] <= 0) {
+      return dense_strides(impl.size_list(), kContiguous);
+    }
+    // Of equal strides, that of a dimension of size 1 is the inner one.
+    const auto inside = [&](int other) {
+      return impl.strides[other] < impl.strides[d] ||
+             (impl.strides[other] == impl.strides[d] && impl.sizes[other] == 1);
+    };
+    int place = d;
+    for (; place > 0 && inside(order[place - 1]); --place) order[place] = order[place - 1];
+    order[place] = d;
+  }
+  Dims strides(impl.size_list());
+  std::int64_t stride = 1;
+  for (int place = impl.dim; place-- > 0;) {
+    strides[order[place]] = stride;
+    stride *= std::max<std::int64_t>(1, impl.sizes[order[place]]);
+  }
+  return strides;
+}
+
 int wrap_dim(std::int64_t d, int dims, const char* op) {
   // A 0-d tensor accepts dimensions 0 and -1, as in PyTorch.
   const int range = std::max(dims, 1);

@@ -27,6 +27,7 @@ struct TensorImpl : detail::TensorHead {
     kWrappedNumber = 16,    ///< a C++ number: lowest priority in type promotion
     kInferenceTensor = 32,  ///< made in InferenceMode
     kUnrecordedView = 64,   ///< a view, taken without recording, of a tensor that requires grad
+    kDetached = 128,        ///< made by detach(), or a view of such a tensor
   };
 
   DType dtype = kFloat32;
@@ -118,16 +119,23 @@ inline bool same_sizes(const TensorImpl& a, const TensorImpl& b) {
 }
 
 /// True for a view whose elements got a new history, by an in-place write to another view of them,
-/// after it was taken.
+/// after it was taken. What is written into the tensor that was detached is no history of detached
+/// views, and the other way round.
 inline bool has_stale_history(const TensorImpl& impl) {
-  return impl.has(TensorImpl::kIsView) && impl.storage &&
-         impl.view_history != impl.storage->history;
+  if (!impl.has(TensorImpl::kIsView) || !impl.storage) return false;
+  const Storage& storage = *impl.storage;
+  const bool others_only = impl.has(TensorImpl::kDetached) != storage.history_is_detached &&
+                           impl.view_history >= storage.history_begin;
+  return impl.view_history != storage.history && !others_only;
 }
 
 /// True if the elements lie densely in row-major or, for 4-d, channels_last order.
 bool is_contiguous(const TensorImpl& impl, MemoryFormat format);
 /// True if the elements fill their memory range without gaps or overlap, in any order.
 bool is_dense(const TensorImpl& impl);
+/// Strides of a dense tensor of the same size whose dimensions follow each other in memory as those
+/// of `impl` do: row-major where elements share memory or go backwards.
+Dims dense_strides_like(const TensorImpl& impl);
 
 /// Wraps negative dimensions; throws IndexError naming `op`.
 int wrap_dim(std::int64_t d, int dims, const char* op);

@@ -78,6 +78,7 @@ void make_outputs(const Call& call, const SmallVector<OutputSpec, 4>& specs, Dev
       const TensorImpl& base = *call.in(0).impl();
       output = alias(base, spec.sizes, spec.strides, spec.offset);
       output.impl()->set(TensorImpl::kIsView);
+      output.impl()->set(TensorImpl::kDetached, base.has(TensorImpl::kDetached));
       const bool unrecorded = tl_mode & kNoGrad && base.requires_grad();
       output.impl()->set(TensorImpl::kUnrecordedView,
                          unrecorded || base.has(TensorImpl::kUnrecordedView));
@@ -250,10 +251,14 @@ void check_in_place(const Tensor& written, const char* op_name, const char* suff
 }
 
 void check_recorded_write(const Tensor& written, const char* op_name, const char* suffix) {
+  check_view_is_current(written, op_name);
+  const TensorImpl& impl = *written.impl();
+  // Without another tensor over its elements, a view is as good as a tensor of its own.
   check<AutogradError>(
-      !written.is_view(),
-      "{}{}: an in-place operation that needs a gradient writes into a view; join parts with "
-      "stack() or cat(), use the out-of-place operation, or change the whole tensor",
+      !impl.has(TensorImpl::kIsView) || !impl.storage || impl.storage->unique(),
+      "{}{}: an in-place operation that needs a gradient writes into a view of a tensor that is "
+      "still there; join parts with stack() or cat(), use the out-of-place operation, or change "
+      "the whole tensor",
       op_name, suffix);
 }
 

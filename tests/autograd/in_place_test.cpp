@@ -138,6 +138,55 @@ TEST(InPlace, IntoAViewOfAGraphTensorIsAnErrorBeforeAnythingIsWritten) {
   expect_values(x.grad(), {2, 2, 2, 2});
 }
 
+TEST(InPlace, IntoAViewThatAloneHoldsItsElementsContinuesItsHistory) {
+  const Tensor x = leaf({-1, 2, -3, 4}), w = leaf({1, 2});
+  const Tensor flat = (x * 2).view({2, 2}).flatten();
+  flat.relu_();
+  flat.mul_(x);
+  EXPECT_FALSE(flat.is_view());
+  const Tensor copied = (x * w.sum()).view({2, 2}).t().reshape({4});  // x0, x2, x1, x3
+  copied.add_(flat);
+  copied.fill_(1);
+  EXPECT_FALSE(copied.requires_grad());
+  const Tensor part = (x * 3).narrow(0, 1, 2);
+  part.copy_(w * w);
+  (flat.sum() + part.sum()).backward();
+  expect_values(flat, {0, 8, 0, 32});
+  expect_values(x.grad(), {0, 8, 0, 16});
+  expect_values(w.grad(), {2, 4});
+}
+
+TEST(InPlace, IntoAViewThatWasStaleWhenItsBaseWentIsAnError) {
+  const Tensor x = leaf({1, 2});
+  Tensor y = x * 2;
+  const Tensor v = y.view({1, 2});
+  y.mul_(x);
+  y = Tensor();
+  EXPECT_ERROR(AutogradError, "take the view again", v.add_(1));
+}
+
+TEST(InPlace, DetachedViewsHaveNoHistoryToLose) {
+  const Tensor x = leaf({1, 2});
+  const Tensor y = x * 2;
+  const Tensor v = y.detach().view({1, 2}), w = y.view({2, 1});
+  y.mul_(3);
+  expect_values(v * 2, {12, 24});
+  EXPECT_FALSE((v * 2).requires_grad());
+  EXPECT_ERROR(AutogradError, "take the view again", w * 2);
+
+  // A detached tensor that got a history of its own leaves its views behind like any other, and
+  // the views of what it was detached from alone.
+  const Tensor z = x * 2, detached = z.detach();
+  const Tensor of_detached = detached[0], of_z = z.view({2, 1});
+  detached.mul_(x);
+  EXPECT_ERROR(AutogradError, "take the view again", of_detached * 2);
+  expect_values(of_z * 2, {4, 16});
+  z.mul_(2);
+  EXPECT_ERROR(AutogradError, "take the view again", of_detached * 2);
+  EXPECT_ERROR(AutogradError, "take the view again", of_z * 2);
+  expect_values(detached[1] * 1, {16});
+}
+
 TEST(InPlace, StaleViewsAreAnError) {
   const Tensor x = leaf({1, 2, 3, 4});
   const Tensor y = x * 2;

@@ -11,6 +11,7 @@
 
 #include "backends/cpu/streaming.h"
 #include "tests/backends/kernel_check.h"
+#include "tests/support/expect.h"
 
 namespace facula {
 namespace {
@@ -168,6 +169,30 @@ TEST(CrossEntropy, OfManyRowsHasTheBitsOfFew) {
       for (std::int64_t row = 0; row + step <= x.size(0); row += step) {
         expect_bits(slice(all, 0, row, row + step), std::get<0>(losses(row, row + step)));
       }
+    }
+  }
+}
+
+TEST(CrossEntropy, OfNothingIsZeroAndItsMeanIsNoNumber) {
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (const double smoothing : {0.0, 0.1}) {
+      const auto loss = [&](IntList size, const Tensor& target, const char* reduction) {
+        const Tensor x = zeros(size, dtype).requires_grad_();
+        const Tensor result = cross_entropy(x, target, {}, reduction, -100, smoothing);
+        result.sum().backward();
+        EXPECT_EQ(x.grad().sizes(), size);
+        return result;
+      };
+      const Tensor ignored = tensor({-100, -100}), nothing = zeros({0}, kInt64);
+      EXPECT_TRUE(std::isnan(loss({2, 0}, ignored, "mean").item<double>()));
+      EXPECT_EQ(loss({2, 0}, ignored, "sum").item<double>(), 0);
+      expect_values(loss({2, 0}, ignored, "none"), {0, 0});
+      for (const IntList size : {IntList{0, 0}, IntList{0, 5}, IntList{0, 1000}}) {
+        EXPECT_TRUE(std::isnan(loss(size, nothing, "mean").item<double>()));
+        EXPECT_EQ(loss(size, nothing, "sum").item<double>(), 0);
+        EXPECT_EQ(loss(size, nothing, "none").numel(), 0);
+      }
+      EXPECT_ERROR(IndexError, "cross_entropy", loss({2, 0}, tensor({-100, 0}), "sum"));
     }
   }
 }

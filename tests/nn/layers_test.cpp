@@ -169,6 +169,9 @@ TEST(Layers, ActivationsComputeWhatTheyAreNamedAfter) {
   EXPECT_NEAR(LeakyReLU({.negative_slope = 0.2})(input).item(), 0.2 * x, 1e-12);
   EXPECT_NEAR(GELU()(input).item(), x * phi, 1e-9);
   EXPECT_NEAR(GELU({.approximate = "tanh"})(input).item(), x * phi, 1e-3);
+  for (const double large : {-1e4, -1e30, -3e38, -HUGE_VAL}) {
+    EXPECT_NEAR(GELU({.approximate = "tanh"})(full({1}, large)).item(), 0, 1e-30) << large;
+  }
   EXPECT_NEAR(SiLU()(input).item(), x / (1 + std::exp(-x)), 1e-12);
   EXPECT_NEAR(ELU()(input).item(), std::expm1(x), 1e-12);
   EXPECT_NEAR(ELU({.alpha = 0.3})(input).item(), 0.3 * std::expm1(x), 1e-12);

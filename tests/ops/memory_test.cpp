@@ -73,7 +73,15 @@ TEST(ChannelsLast, IsKeptWhereOneLayoutIsAsDenseAsTheOther) {
       return adaptive_avg_pool2d(x, {3, 4});
     });
     expect_layout_kept("cat", sizes, [](const Tensor& x) { return cat({x, x}, 1); });
+    expect_layout_kept("ops of rows", sizes,
+                       [](const Tensor& x) { return narrow(x, 2, 1, 3) * 2; });
+    expect_layout_kept("ops of columns", sizes,
+                       [](const Tensor& x) { return relu(slice(x, 3, 0, 6, 2)); });
+    expect_layout_kept("ops of parts and broadcast tensors", sizes,
+                       [](const Tensor& x) { return ones({6}) + narrow(x, 2, 0, 2); });
   }
+  expect_layout_kept("ops of channels", {2, 3, 4, 6},
+                     [](const Tensor& x) { return narrow(x, 1, 1, 2) * narrow(x, 1, 0, 2); });
   const Tensor rgb = image({2, 3, 4, 6}), gray = image({2, 1, 4, 6});
   EXPECT_TRUE(is_channels_last(cat({rgb, gray}, 1)));
   EXPECT_FALSE(is_channels_last(cat({rgb, to_copy(gray, std::nullopt, "contiguous")}, 1)));

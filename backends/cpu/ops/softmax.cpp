@@ -318,7 +318,9 @@ void loss_forward(const KernelArgs& args) {
   const bool stream = streams<T>(rows, classes), as_columns = is_short<T>(classes, false);
   // With smoothing, losses read whole rows, and memory is slow to give back what it has just got.
   const bool later = as_columns || (stream && attrs.label_smoothing > 0);
-  if (as_columns) {
+  if (logits.numel() == 0) {
+    losses_of(0, rows);
+  } else if (as_columns) {
     run_narrow_columns(loops<T>().log_softmax, operands, {rows, classes, 1});
   } else {
     run_rows(loops<T>().log_softmax, operands, rows, classes, stream,
@@ -326,7 +328,7 @@ void loss_forward(const KernelArgs& args) {
                if (!later) losses_of(first, last);
              });
   }
-  if (later) for_rows(rows, slice, losses_of);
+  if (later && logits.numel() > 0) for_rows(rows, slice, losses_of);
   if (per_row) return;
   double sum = 0;
   for (double part : sums) sum += part;

@@ -8,8 +8,10 @@ namespace facula::scalar {
 struct gelu_tanh_functor : FloatingFunctor {
   template <class T>
   FACULA_FN T operator()(T x) const {
-    // (1 + tanh(y)) / 2 is sigmoid(2 y), which does not cancel for negative y.
-    return gated(x, x * fma(x * x, K<T>(0.07135481627260025), K<T>(1.5957691216057308)));
+    // (1 + tanh(y)) / 2 is sigmoid(2 y), which does not cancel for negative y. It is no zero for
+    // the largest of them, which must not become large again.
+    const T bounded = select(x < K<T>(-64), K<T>(-64), x);
+    return gated(bounded, x * fma(x * x, K<T>(0.07135481627260025), K<T>(1.5957691216057308)));
   }
 };
 

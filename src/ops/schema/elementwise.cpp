@@ -11,8 +11,8 @@ void infer_elementwise(Infer& infer) {
   const Call& call = infer.call();
   const ElementwiseTraits& traits = *call.op.def.elementwise;
   const TensorImpl& first = *call.in(0).impl();
-  // The layout follows the first input of the result's shape that has no gaps; a broadcast one says
-  // nothing about it.
+  // The layout follows the first input of the result's shape that has no gaps, or else the first
+  // one of that shape, as parts of channels_last images; a broadcast one says nothing about it.
   Dims sizes(first.size_list());
   for (std::uint32_t i = 1; i < call.count; ++i) {
     sizes = broadcast_sizes(sizes, call.in(i).sizes(), infer.op_name());
@@ -23,6 +23,12 @@ void infer_elementwise(Infer& infer) {
     const TensorImpl& impl = *call.in(i).impl();
     if (impl.size_list() == sizes && is_dense(impl)) {
       return infer.out_strided(dtype, sizes, impl.stride_list());
+    }
+  }
+  for (std::uint32_t i = 0; i < call.count; ++i) {
+    const TensorImpl& impl = *call.in(i).impl();
+    if (impl.size_list() == sizes) {
+      return infer.out_strided(dtype, sizes, dense_strides_like(impl));
     }
   }
   infer.out(dtype, sizes);

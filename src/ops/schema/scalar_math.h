@@ -168,10 +168,11 @@ FACULA_FN float select_negative(float x, float a, float b) { return as_int(x) < 
 
 /// erfc(x) for |x| < 4, where F is float or a vector: a polynomial for each of 16 intervals of |x|,
 /// narrower where the logarithm falls faster. Around the centers, of which erfc is a float within
-/// 2^-31 and its slope within 2^-27 of themselves; the distances to them are exact.
+/// 2^-31 and its slope within 2^-27 of themselves; the distances to them are exact. Static, so that
+/// kernels of different instruction sets share no symbols of tables.
 inline constexpr float kNearErfc = 4.0f;
 template <class F>
-FACULA_FN F near_erfc(F x) {
+FACULA_FN static F near_erfc(F x) {
   static constexpr float center[kLookupValues] = {
       0.0f,        0.745838165f, 1.09571457f, 1.47356033f, 1.72378922f, 2.02614975f,
       2.28831863f, 2.49060822f,  2.73693085f, 2.90921783f, 3.1260643f,  3.27299118f,
