@@ -5,8 +5,8 @@
 #include "base/check.h"
 #include "core/number_range.h"
 #include "core/tensor_impl.h"
+#include "ops/schema/in_call.h"
 #include "runtime/dispatch.h"
-#include "runtime/in_call.h"
 #include "runtime/mode.h"
 
 namespace facula {
@@ -32,11 +32,26 @@ Tensor filled(IntList sizes, Scalar value, const TensorOptions& options, const c
   runtime::ModeGuard no_grad(runtime::kNoGrad);
   const DType dtype = dtype_for(value, options);
   check_fits(value, dtype, op);
-  return runtime::in_call(op, sizes, [&] {
+  return in_call(op, sizes, [&] {
     Tensor tensor = new_tensor(sizes, dtype, options.device);
     if (!options.device.is_null()) tensor.fill_(value);
     return finish(std::move(tensor), options);
   });
+}
+
+Tensor empty_like(const Tensor& like, MemoryFormat format, const char* op) {
+  check<ValueError>(like.defined(), "{}: the tensor is undefined", op);
+  if (format == kPreserve && like.is_contiguous(kPreserve)) {
+    return finish(new_strided(like.sizes(), like.strides(), like.dtype(), like.device()), {});
+  }
+  return finish(new_tensor(like.sizes(), like.dtype(), like.device(), format), {});
+}
+
+Tensor full_like(const Tensor& like, Scalar value, const char* op) {
+  runtime::ModeGuard no_grad(runtime::kNoGrad);
+  Tensor tensor = empty_like(like, kPreserve, op);
+  if (!like.device().is_null()) tensor.fill_(value);
+  return tensor;
 }
 
 /// Makes values on the CPU, then moves them where the options say.
@@ -48,9 +63,11 @@ Tensor place(const Tensor& on_cpu, const TensorOptions& options) {
 /// value_of(0) to value_of(count - 1), on the CPU; on the null device, which keeps no values, a
 /// tensor of their number.
 template <class F>
-Tensor values_by(std::int64_t count, const TensorOptions& options, F value_of) {
+Tensor values_by(const char* op, std::int64_t count, const TensorOptions& options, F value_of) {
   using T = decltype(value_of(count));
-  const Tensor values = new_tensor({count}, dtype_of<T>, options.device.is_null() ? kNull : kCPU);
+  const Tensor values = in_call(op, {count}, [&] {
+    return new_tensor({count}, dtype_of<T>, options.device.is_null() ? kNull : kCPU);
+  });
   if (options.device.is_null()) return values;
   auto* data = values.impl()->typed<T>();
   for (std::int64_t i = 0; i < count; ++i) data[i] = value_of(i);
@@ -61,28 +78,19 @@ Tensor values_by(std::int64_t count, const TensorOptions& options, F value_of) {
 
 Tensor empty(IntList sizes, const TensorOptions& options, MemoryFormat format) {
   const DType dtype = options.dtype.value_or(get_default_dtype());
-  return runtime::in_call("empty", sizes, [&] {
-    return finish(new_tensor(sizes, dtype, options.device, format), options);
-  });
+  return in_call("empty", sizes,
+                 [&] { return finish(new_tensor(sizes, dtype, options.device, format), options); });
 }
 
 Tensor empty_like(const Tensor& like, MemoryFormat format) {
-  if (format == kPreserve && like.is_contiguous(kPreserve)) {
-    return finish(new_strided(like.sizes(), like.strides(), like.dtype(), like.device()), {});
-  }
-  return finish(new_tensor(like.sizes(), like.dtype(), like.device(), format), {});
+  return empty_like(like, format, "empty_like");
 }
 
 Tensor full(IntList sizes, Scalar value, const TensorOptions& options) {
   return filled(sizes, value, options, "full");
 }
 
-Tensor full_like(const Tensor& like, Scalar value) {
-  runtime::ModeGuard no_grad(runtime::kNoGrad);
-  Tensor tensor = empty_like(like);
-  if (!like.device().is_null()) tensor.fill_(value);
-  return tensor;
-}
+Tensor full_like(const Tensor& like, Scalar value) { return full_like(like, value, "full_like"); }
 
 Tensor zeros(IntList sizes, const TensorOptions& options) {
   return filled(sizes, 0, with_dtype(options), "zeros");
@@ -92,8 +100,8 @@ Tensor ones(IntList sizes, const TensorOptions& options) {
   return filled(sizes, 1, with_dtype(options), "ones");
 }
 
-Tensor zeros_like(const Tensor& like) { return full_like(like, 0); }
-Tensor ones_like(const Tensor& like) { return full_like(like, 1); }
+Tensor zeros_like(const Tensor& like) { return full_like(like, 0, "zeros_like"); }
+Tensor ones_like(const Tensor& like) { return full_like(like, 1, "ones_like"); }
 
 Tensor eye(std::int64_t n, const TensorOptions& options) {
   check<ValueError>(n >= 0, "eye: n is {}, must not be negative", n);
@@ -115,7 +123,7 @@ Tensor integer_range(Scalar from, Scalar to, Scalar by, const TensorOptions& opt
   check<ValueError>(extent == 0 || (extent > 0) == (step > 0), kNoWay, from, to, by);
   const __int128 count = (extent + step - (step > 0 ? 1 : -1)) / step;
   check<ValueError>(count <= INT64_MAX, kTooMany, from, to);
-  return values_by(static_cast<std::int64_t>(count), options, [=](std::int64_t i) {
+  return values_by("arange", static_cast<std::int64_t>(count), options, [=](std::int64_t i) {
     return static_cast<std::int64_t>(start + static_cast<__int128>(i) * step);
   });
 }
@@ -126,9 +134,10 @@ Tensor floating_range(Scalar start, Scalar end, Scalar step, const TensorOptions
                     "arange: from {} to {} in steps of {} is no finite way", start, end, step);
   check<ValueError>(extent >= 0, kNoWay, start, end, step);
   check<ValueError>(extent < 9e18, kTooMany, start, end);
-  return values_by(static_cast<std::int64_t>(std::ceil(extent)), options, [=](std::int64_t i) {
-    return start.to_double() + static_cast<double>(i) * step.to_double();
-  });
+  return values_by("arange", static_cast<std::int64_t>(std::ceil(extent)), options,
+                   [=](std::int64_t i) {
+                     return start.to_double() + static_cast<double>(i) * step.to_double();
+                   });
 }
 
 }  // namespace
@@ -145,7 +154,7 @@ Tensor arange(Scalar end, const TensorOptions& options) { return arange(0, end, 
 
 Tensor linspace(double start, double end, std::int64_t steps, const TensorOptions& options) {
   check<ValueError>(steps >= 0, "linspace: steps is {}, must not be negative", steps);
-  const Tensor values = values_by(steps, options, [=](std::int64_t i) {
+  const Tensor values = values_by("linspace", steps, options, [=](std::int64_t i) {
     const double t = steps == 1 ? 0 : static_cast<double>(i) / static_cast<double>(steps - 1);
     // Symmetric in both ends, so that the last value is exactly `end`.
     return t < 0.5 ? start + (end - start) * t : end - (end - start) * (1 - t);

@@ -4,6 +4,7 @@
 #include "core/promotion.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "runtime/deferred.h"
 #include "runtime/dispatch.h"
 #include "runtime/fusion.h"
@@ -313,12 +314,12 @@ void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs, 
     if (input->device() == self.device()) continue;
     common_device(fmt::format("{}_", op(id).name).c_str(), inputs);
   }
+  if (recording) check_recorded_write(self, op(id).name, "_");
   Tensor result;
-  if (recording) {
-    check_recorded_write(self, op(id).name, "_");
-    result = recorded_result(id, inputs, attrs);
-  } else {
-    result = elementwise(id, inputs, attrs);
+  try {
+    result = recording ? recorded_result(id, inputs, attrs) : elementwise(id, inputs, attrs);
+  } catch (const Error& error) {
+    rethrow_in_call(error, fmt::format("{}_", op(id).name), inputs);
   }
   check<ShapeError>(result.sizes() == self.sizes(),
                     "{}_: the result of size {} does not fit the tensor of size {}", op(id).name,

@@ -7,8 +7,8 @@
 #include "base/check.h"
 #include "core/number_range.h"
 #include "core/tensor_impl.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/random.h"
-#include "runtime/in_call.h"
 #include "runtime/mode.h"
 
 namespace facula {
@@ -37,8 +37,7 @@ Tensor draw(IntList sizes, const TensorOptions& options, Generator* generator,
 
 Tensor random(IntList sizes, const TensorOptions& options, Generator* generator,
               const char* distribution, const char* function) {
-  return runtime::in_call(function, sizes,
-                          [&] { return draw(sizes, options, generator, distribution); });
+  return in_call(function, sizes, [&] { return draw(sizes, options, generator, distribution); });
 }
 
 /// Maps 64 random bits to [0, range) by taking the high half of the product; the bias is below
@@ -63,14 +62,6 @@ Tensor randn(IntList sizes, const TensorOptions& options, Generator* generator) 
   return random(sizes, options, generator, "normal", "randn");
 }
 
-Tensor rand_like(const Tensor& like, Generator* generator) {
-  return rand(like.sizes(), like.options(), generator);
-}
-
-Tensor randn_like(const Tensor& like, Generator* generator) {
-  return randn(like.sizes(), like.options(), generator);
-}
-
 namespace {
 
 /// Values to store in `tensor`, which the distribution scales: in at least float32.
@@ -83,7 +74,21 @@ const Tensor& store(const Tensor& tensor, const Tensor& values) {
   return tensor.device().is_null() ? tensor : tensor.copy_(values);
 }
 
+Tensor random_like(const Tensor& like, Generator* generator, const char* distribution,
+                   const char* function) {
+  check<ValueError>(like.defined(), "{}: the tensor is undefined", function);
+  return random(like.sizes(), like.options(), generator, distribution, function);
+}
+
 }  // namespace
+
+Tensor rand_like(const Tensor& like, Generator* generator) {
+  return random_like(like, generator, "uniform", "rand_like");
+}
+
+Tensor randn_like(const Tensor& like, Generator* generator) {
+  return random_like(like, generator, "normal", "randn_like");
+}
 
 const Tensor& Tensor::uniform_(double from, double to, Generator* generator) const {
   check<ValueError>(defined(), "uniform_: the tensor is undefined");
@@ -93,13 +98,17 @@ const Tensor& Tensor::uniform_(double from, double to, Generator* generator) con
   check<ValueError>(to - from <= widest,
                     "uniform_: the range [{}, {}) is wider than the largest {}", from, to,
                     name_of(dtype()));
-  return store(*this, rand(sizes(), drawn_for(*this), generator) * (to - from) + from);
+  return in_call("uniform_", {this}, [&]() -> const Tensor& {
+    return store(*this, rand(sizes(), drawn_for(*this), generator) * (to - from) + from);
+  });
 }
 
 const Tensor& Tensor::normal_(double mean, double std, Generator* generator) const {
   check<ValueError>(defined(), "normal_: the tensor is undefined");
   check<ValueError>(std >= 0, "normal_: the standard deviation {} is negative", std);
-  return store(*this, randn(sizes(), drawn_for(*this), generator) * std + mean);
+  return in_call("normal_", {this}, [&]() -> const Tensor& {
+    return store(*this, randn(sizes(), drawn_for(*this), generator) * std + mean);
+  });
 }
 
 Tensor randint(std::int64_t low, std::int64_t high, IntList sizes, const TensorOptions& options,

@@ -7,10 +7,10 @@
 #include "core/number_range.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/alpha.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/shape.h"
 #include "runtime/deferred.h"
 #include "runtime/dispatch.h"
-#include "runtime/in_call.h"
 #include "runtime/mode.h"
 
 namespace facula {
@@ -166,7 +166,7 @@ Tensor Tensor::to(Device target, DType target_dtype, bool non_blocking, bool cop
                        device(), target);
   check<DeviceError>(!device().is_null(),
                      "to: a tensor on the null device has no elements to move");
-  return runtime::in_call("to", sizes(), [&] {
+  return in_call("to", sizes(), [&] {
     Tensor moved = is_dense(*source.impl())
                        ? new_strided(sizes(), source.strides(), target_dtype, target)
                        : new_tensor(sizes(), target_dtype, target);
@@ -202,12 +202,18 @@ const Tensor& write(const Tensor& self, const Tensor& source, const char* name) 
       recorded = facula::to_copy(source.expand(self.sizes()), self.dtype(), "contiguous");
     }
   }
-  {
+  in_call(name, {&self, &source}, [&] {
     runtime::ModeGuard no_grad(runtime::kNoGrad);
     facula::write_(self, source);
-  }
+  });
   if (recording) runtime::hooks.rebase(self, recorded);
   return self;
+}
+
+/// The same for the result of an op that reads `self`.
+template <class F>
+const Tensor& write_result(const Tensor& self, const char* name, F op) {
+  return write(self, in_call(name, {&self}, op), name);
 }
 
 }  // namespace
@@ -222,7 +228,8 @@ const Tensor& Tensor::fill_(Scalar value) const {
 }
 
 const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
-  return write(*this, facula::masked_fill(*this, mask, value), "masked_fill_");
+  return write_result(*this, "masked_fill_",
+                      [&] { return facula::masked_fill(*this, mask, value); });
 }
 
 const Tensor& Tensor::add_(const Tensor& other, Scalar alpha) const {
@@ -245,22 +252,24 @@ const Tensor& Tensor::gelu_(std::string_view approximate) const {
 }
 
 const Tensor& Tensor::logical_not_() const {
-  return write(*this, facula::logical_not(*this), "logical_not_");
+  return write_result(*this, "logical_not_", [&] { return facula::logical_not(*this); });
 }
 
 // Backward through these keeps none of the values that are overwritten.
 
 const Tensor& Tensor::scatter_(std::int64_t dim, const Tensor& index, const Tensor& src) const {
-  return write(*this, facula::scatter(*this, dim, index, src), "scatter_");
+  return write_result(*this, "scatter_", [&] { return facula::scatter(*this, dim, index, src); });
 }
 
 const Tensor& Tensor::scatter_add_(std::int64_t dim, const Tensor& index, const Tensor& src) const {
-  return write(*this, facula::scatter_add(*this, dim, index, src), "scatter_add_");
+  return write_result(*this, "scatter_add_",
+                      [&] { return facula::scatter_add(*this, dim, index, src); });
 }
 
 const Tensor& Tensor::index_add_(std::int64_t dim, const Tensor& index, const Tensor& source,
                                  double alpha) const {
-  return write(*this, facula::index_add(*this, dim, index, source, alpha), "index_add_");
+  return write_result(*this, "index_add_",
+                      [&] { return facula::index_add(*this, dim, index, source, alpha); });
 }
 
 }  // namespace facula

@@ -3,6 +3,9 @@
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
+
 #include <facula/tensor.h>
 
 #include "tests/support/expect.h"
@@ -37,6 +40,89 @@ TEST(ErrorMessages, NameTheOpAndItsOperands) {
   } catch (const ShapeError& error) {  // says everything itself
     EXPECT_EQ(std::string(error.what()).find("\n  in"), std::string::npos) << error.what();
   }
+}
+
+TEST(ErrorMessages, NameTheFunctionThatWasCalled) {
+  const Tensor x = ones({3}), two = ones({2}), mask = ones({3}, kBool), half = ones({3}, kFloat16);
+  const Tensor halves = ones({2, 2}, kFloat16), place = tensor({7}, {1}, kInt64);
+  const Tensor deep = zeros({1, 1, 1, 1, 1, 1, 1, 1}), none;
+  const std::int64_t many = std::int64_t{1} << 60;
+  const struct {
+    const char* name;
+    std::function<void()> call;
+  } calls[] = {
+      {"softsign", [&] { softsign(mask); }},
+      {"relu6", [&] { relu6(half); }},
+      {"relu6", [&] { relu6(ones({3}, kFloat16)); }},
+      {"selu", [&] { selu(half); }},
+      {"celu", [&] { celu(half); }},
+      {"mish", [&] { mish(half); }},
+      {"tril", [&] { tril(halves); }},
+      {"triu", [&] { triu(halves); }},
+      {"outer", [&] { outer(half, half); }},
+      {"dot", [&] { dot(half, half); }},
+      {"nonzero", [&] { nonzero(half); }},
+      {"clamp", [&] { clamp(half, half, none); }},
+      {"clamp", [&] { clamp(x, none, two); }},
+      {"broadcast_to", [&] { broadcast_to(x, {2}); }},
+      {"expand_as", [&] { expand_as(x, two); }},
+      {"view_as", [&] { view_as(x, two); }},
+      {"reshape_as", [&] { reshape_as(x, two); }},
+      {"swapaxes", [&] { swapaxes(x, 0, 1); }},
+      {"tile", [&] { tile(x, {-1}); }},
+      {"split_with_sizes",
+       [&] {
+         split_with_sizes(x, {2, 2});
+       }},
+      {"split_with_sizes", [&] { split_with_sizes(x, {3}, 1); }},
+      {"chunk", [&] { chunk(x, 2, 1); }},
+      {"stack",
+       [&] {
+         stack({x, x}, 2);
+       }},
+      {"stack", [&] { stack({none}); }},
+      {"stack", [&] { stack({deep}); }},
+      {"take_along_dim", [&] { take_along_dim(x, place); }},
+      {"take_along_dim", [&] { take_along_dim(x, place, 0); }},
+      {"smooth_l1_loss", [&] { smooth_l1_loss(half, half); }},
+      {"smooth_l1_loss", [&] { smooth_l1_loss(half, half, "none"); }},
+      {"mse_loss", [&] { mse_loss(half, half); }},
+      {"norm", [&] { norm(x, 2, {1}); }},
+      {"norm", [&] { norm(x, 0, {1}); }},
+      {"norm", [&] { norm(x, INFINITY, {1}); }},
+      {"unflatten",
+       [&] {
+         unflatten(deep, 0, {1, 1});
+       }},
+      {"unsqueeze", [&] { unsqueeze(deep, 0); }},
+      {"add_", [&] { two.add_(x); }},
+      {"add_", [&] { half.add_(half); }},
+      {"copy_", [&] { zeros({3}, kNull).copy_(x); }},
+      {"scatter_", [&] { x.clone().scatter_(0, place, two); }},
+      {"uniform_", [&] { leaf({1}).uniform_(); }},
+      {"uniform_",
+       [&] {
+         ones({1, 3}).expand({2, 3}).uniform_();
+       }},
+      {"normal_", [&] { place.normal_(); }},
+      {"empty_like", [&] { empty_like(none); }},
+      {"zeros_like", [&] { zeros_like(none); }},
+      {"rand_like", [&] { rand_like(none); }},
+      {"linspace", [&] { linspace(0, 1, many); }},
+      {"arange", [&] { arange(many); }},
+  };
+  for (const auto& [name, call] : calls) {
+    try {
+      call();
+      ADD_FAILURE() << "nothing was thrown by " << name;
+    } catch (const Error& error) {
+      const std::string message = error.what();
+      EXPECT_TRUE(message.starts_with(fmt::format("{}: ", name)) ||
+                  message.find(fmt::format("\n  in {}(", name)) != std::string::npos)
+          << name << ": " << message;
+    }
+  }
+  EXPECT_ERROR(DTypeError, "\n  in softsign(bool [3])", softsign(mask));
 }
 
 TEST(Indexing, IntegersTakeEntries) {

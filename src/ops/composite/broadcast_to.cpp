@@ -1,13 +1,14 @@
 #include <facula/ops.h>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor broadcast_to(const Tensor& self, IntList size) {
   check_defined("broadcast_to", self);
-  return expand(self, size);
+  return in_call("broadcast_to", {&self}, [&] { return expand(self, size); });
 }
 
 namespace ops {

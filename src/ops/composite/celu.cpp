@@ -1,6 +1,7 @@
 #include <facula/ops.h>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -8,7 +9,7 @@ namespace facula {
 Tensor celu(const Tensor& self, double alpha) {
   check_defined("celu", self);
   check<ValueError>(alpha != 0, "celu: alpha is 0");
-  return elu(self, alpha, 1, 1 / alpha);
+  return in_call("celu", {&self}, [&] { return elu(self, alpha, 1, 1 / alpha); });
 }
 
 namespace ops {

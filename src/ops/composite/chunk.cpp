@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "core/tensor_impl.h"
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -11,8 +13,10 @@ std::vector<Tensor> chunk(const Tensor& self, std::int64_t chunks, std::int64_t 
   check_defined("chunk", self);
   check<ValueError>(chunks > 0, "chunk: chunks is {}, must be positive", chunks);
   check<ShapeError>(self.dim() > 0, "chunk: a 0-d tensor cannot be divided");
-  const std::int64_t size = self.size(dim);
-  return split(self, std::max<std::int64_t>(1, size / chunks + (size % chunks != 0)), dim);
+  const std::int64_t size = self.sizes()[wrap_dim(dim, self.dim(), "chunk")];
+  return in_call("chunk", {&self}, [&] {
+    return split(self, std::max<std::int64_t>(1, size / chunks + (size % chunks != 0)), dim);
+  });
 }
 
 namespace ops {
@@ -31,6 +35,7 @@ CompositeDef define_chunk() {
       .errors =
           [](ErrorSamples& e) {
             e.fails({e.normal({4}), 0}, "must be positive");
+            e.fails({e.normal({4}), 2, 1}, "chunk: dimension 1 is out of range");
           },
   };
 }

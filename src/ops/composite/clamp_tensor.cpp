@@ -1,6 +1,7 @@
 #include <facula/ops.h>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -17,8 +18,10 @@ Tensor clamp(const Tensor& self, const Tensor& min, const Tensor& max) {
   check_defined("clamp", self);
   common_device("clamp", {&self, &min, &max});
   check<ValueError>(min.defined() || max.defined(), "clamp: give min, max or both");
-  const Tensor low = min.defined() ? bounded(self, self >= min, min) : self;
-  return max.defined() ? bounded(low, low <= max, max) : low;
+  return in_call("clamp", {&self, &min, &max}, [&] {
+    const Tensor low = min.defined() ? bounded(self, self >= min, min) : self;
+    return max.defined() ? bounded(low, low <= max, max) : low;
+  });
 }
 
 namespace ops {

@@ -1,6 +1,7 @@
 #include <facula/ops.h>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -12,7 +13,7 @@ Tensor dot(const Tensor& self, const Tensor& other) {
   check<ShapeError>(self.sizes() == other.sizes(),
                     "dot: vectors of size {} and {} must be equally long", self.sizes(),
                     other.sizes());
-  return matmul(self, other);
+  return in_call("dot", {&self, &other}, [&] { return matmul(self, other); });
 }
 
 namespace ops {

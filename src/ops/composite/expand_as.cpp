@@ -1,6 +1,7 @@
 #include <facula/ops.h>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -8,7 +9,7 @@ namespace facula {
 Tensor expand_as(const Tensor& self, const Tensor& other) {
   check_defined("expand_as", self);
   check_defined("expand_as", other);
-  return expand(self, other.sizes());
+  return in_call("expand_as", {&self, &other}, [&] { return expand(self, other.sizes()); });
 }
 
 namespace ops {

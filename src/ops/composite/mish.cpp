@@ -2,12 +2,13 @@
 
 #include "ops/schema/checks.h"
 #include "ops/schema/elementwise.h"
+#include "ops/schema/in_call.h"
 
 namespace facula {
 
 Tensor mish(const Tensor& self) {
   check_defined("mish", self);
-  return self * tanh(softplus(self));
+  return in_call("mish", {&self}, [&] { return self * tanh(softplus(self)); });
 }
 
 namespace ops {

@@ -2,6 +2,7 @@
 
 #include "core/tensor_impl.h"
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -10,7 +11,8 @@ Tensor nonzero(const Tensor& self) {
   check_defined("nonzero", self);
   check<DeviceError>(!self.device().is_null(),
                      "nonzero: the number of results on the null device is unknown");
-  const Tensor mask = (self.detach() != 0).cpu().contiguous();
+  const Tensor mask =
+      in_call("nonzero", {&self}, [&] { return (self.detach() != 0).cpu().contiguous(); });
   const bool* hits = mask.data_ptr<bool>();
   const Tensor places = new_tensor({sum(mask).item<std::int64_t>(), self.dim()}, kInt64, kCPU);
   auto* place = places.impl()->typed<std::int64_t>() + places.numel();

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 #include "ops/schema/zero_gradient.h"
 
@@ -14,18 +15,20 @@ Tensor norm(const Tensor& self, double p, IntList dim, bool keepdim) {
   check<DTypeError>(kFloatingTypes.contains(self.dtype()),
                     "norm: dtype {} is not supported; convert it with to(kFloat32)",
                     name_of(self.dtype()));
-  if (p == 2) return l2_norm(self, dim, keepdim);
-  if (p == 1) return l1_norm(self, dim, keepdim);
-  if (p == 0) return sum((self != 0).to(self.dtype()), dim, keepdim);
-  if (std::isinf(p)) return p > 0 ? amax(abs(self), dim, keepdim) : amin(abs(self), dim, keepdim);
-  const auto power = [p](const Tensor& x) { return pow(x, p); };
-  const auto root = [p](const Tensor& x) { return pow(x, 1 / p); };
-  // Infinite at 0 are, below 1, the slope of the power; up to 2 its curvature; above 1 the slope of
-  // the root.
-  const double at_zero = p > 0 ? 0 : std::numeric_limits<double>::infinity();
-  const Tensor powers = p < 2 ? flat_at_zero(abs(self), at_zero, power) : power(abs(self));
-  const Tensor total = sum(powers, dim, keepdim);
-  return p > 1 ? flat_at_zero(total, 0, root) : root(total);
+  return in_call("norm", {&self}, [&] {
+    if (p == 2) return l2_norm(self, dim, keepdim);
+    if (p == 1) return l1_norm(self, dim, keepdim);
+    if (p == 0) return sum((self != 0).to(self.dtype()), dim, keepdim);
+    if (std::isinf(p)) return p > 0 ? amax(abs(self), dim, keepdim) : amin(abs(self), dim, keepdim);
+    const auto power = [p](const Tensor& x) { return pow(x, p); };
+    const auto root = [p](const Tensor& x) { return pow(x, 1 / p); };
+    // Infinite at 0 are, below 1, the slope of the power; up to 2 its curvature; above 1 the slope
+    // of the root.
+    const double at_zero = p > 0 ? 0 : std::numeric_limits<double>::infinity();
+    const Tensor powers = p < 2 ? flat_at_zero(abs(self), at_zero, power) : power(abs(self));
+    const Tensor total = sum(powers, dim, keepdim);
+    return p > 1 ? flat_at_zero(total, 0, root) : root(total);
+  });
 }
 
 namespace ops {

@@ -1,6 +1,7 @@
 #include <facula/ops.h>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -9,7 +10,9 @@ Tensor outer(const Tensor& self, const Tensor& vec2) {
   check_defined("outer", self, vec2);
   check<ShapeError>(self.dim() == 1 && vec2.dim() == 1,
                     "outer: sizes are {} and {}, expected two vectors", self.sizes(), vec2.sizes());
-  return reshape(self, {self.sizes()[0], 1}) * vec2;
+  return in_call("outer", {&self, &vec2}, [&] {
+    return reshape(self, {self.sizes()[0], 1}) * vec2;
+  });
 }
 
 namespace ops {

@@ -2,16 +2,17 @@
 
 #include "ops/schema/checks.h"
 #include "ops/schema/elementwise.h"
+#include "ops/schema/in_call.h"
 
 namespace facula {
 
 Tensor relu6(const Tensor& self) {
   check_defined("relu6", self);
-  return hardtanh(self, 0, 6);
+  return in_call("relu6", {&self}, [&] { return hardtanh(self, 0, 6); });
 }
 Tensor relu6(Tensor&& self) {
   check_defined("relu6", self);
-  return hardtanh(std::move(self), 0, 6);
+  return in_call("relu6", {&self}, [&] { return hardtanh(std::move(self), 0, 6); });
 }
 
 namespace ops {

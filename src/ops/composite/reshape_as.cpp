@@ -1,6 +1,7 @@
 #include <facula/ops.h>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -8,7 +9,7 @@ namespace facula {
 Tensor reshape_as(const Tensor& self, const Tensor& other) {
   check_defined("reshape_as", self);
   check_defined("reshape_as", other);
-  return reshape(self, other.sizes());
+  return in_call("reshape_as", {&self, &other}, [&] { return reshape(self, other.sizes()); });
 }
 
 namespace ops {

@@ -2,12 +2,14 @@
 
 #include "ops/schema/checks.h"
 #include "ops/schema/elementwise.h"
+#include "ops/schema/in_call.h"
 
 namespace facula {
 
 Tensor selu(const Tensor& self) {
   check_defined("selu", self);
-  return elu(self, 1.6732632423543772, 1.0507009873554805);
+  return in_call("selu", {&self},
+                 [&] { return elu(self, 1.6732632423543772, 1.0507009873554805); });
 }
 
 namespace ops {

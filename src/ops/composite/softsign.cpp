@@ -2,12 +2,13 @@
 
 #include "ops/schema/checks.h"
 #include "ops/schema/elementwise.h"
+#include "ops/schema/in_call.h"
 
 namespace facula {
 
 Tensor softsign(const Tensor& self) {
   check_defined("softsign", self);
-  return self / (abs(self) + 1);
+  return in_call("softsign", {&self}, [&] { return self / (abs(self) + 1); });
 }
 
 namespace ops {

@@ -1,22 +1,25 @@
 #include <facula/ops.h>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 std::vector<Tensor> split_with_sizes(const Tensor& self, IntList split_sizes, std::int64_t dim) {
   check_defined("split_with_sizes", self);
-  std::vector<Tensor> parts;
-  std::int64_t begin = 0;
-  for (std::int64_t size : split_sizes) {
-    parts.push_back(narrow(self, dim, begin, size));
-    begin += size;
-  }
-  check<ValueError>(begin == self.size(dim),
-                    "split_with_sizes: sizes {} add up to {}, dimension {} has {} entries",
-                    split_sizes, begin, dim, self.size(dim));
-  return parts;
+  return in_call("split_with_sizes", {&self}, [&] {
+    std::vector<Tensor> parts;
+    std::int64_t begin = 0;
+    for (std::int64_t size : split_sizes) {
+      parts.push_back(narrow(self, dim, begin, size));
+      begin += size;
+    }
+    check<ValueError>(begin == self.size(dim),
+                      "split_with_sizes: sizes {} add up to {}, dimension {} has {} entries",
+                      split_sizes, begin, dim, self.size(dim));
+    return parts;
+  });
 }
 
 namespace ops {

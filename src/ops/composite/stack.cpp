@@ -2,6 +2,7 @@
 
 #include "core/tensor_impl.h"
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -14,12 +15,14 @@ Tensor stack(const std::vector<Tensor>& tensors, std::int64_t dim) {
   std::vector<Tensor> entries;
   entries.reserve(tensors.size());
   for (const Tensor& tensor : tensors) {
+    check_defined("stack", tensor);
     check<ShapeError>(tensor.sizes() == tensors[0].sizes(),
                       "stack: sizes {} and {} differ; all tensors must have one size",
                       tensors[0].sizes(), tensor.sizes());
-    entries.push_back(unsqueeze(tensor, dim));
+    entries.push_back(in_call("stack", {&tensor}, [&] { return unsqueeze(tensor, dim); }));
   }
-  return cat(entries, wrap_dim(dim, entries[0].dim(), "stack"));
+  return in_call("stack", {&tensors[0]},
+                 [&] { return cat(entries, wrap_dim(dim, entries[0].dim(), "stack")); });
 }
 
 namespace ops {

@@ -1,13 +1,14 @@
 #include <facula/ops.h>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor swapaxes(const Tensor& self, std::int64_t axis0, std::int64_t axis1) {
   check_defined("swapaxes", self);
-  return transpose(self, axis0, axis1);
+  return in_call("swapaxes", {&self}, [&] { return transpose(self, axis0, axis1); });
 }
 
 namespace ops {

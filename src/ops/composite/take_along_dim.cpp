@@ -2,6 +2,7 @@
 
 #include "core/tensor_impl.h"
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/indexing.h"
 #include "ops/schema/op_def.h"
 #include "ops/schema/shape.h"
@@ -11,20 +12,22 @@ namespace facula {
 Tensor take_along_dim(const Tensor& self, const Tensor& indices, std::optional<std::int64_t> dim) {
   check_defined("take_along_dim", self, indices);
   check_index(indices, "take_along_dim");
-  if (!dim) return gather(flatten(self), 0, flatten(indices));
-  check<ShapeError>(self.dim() == indices.dim(),
-                    "take_along_dim: sizes {} and {} must have equally many dimensions",
-                    self.sizes(), indices.sizes());
-  const int place = wrap_dim(*dim, self.dim(), "take_along_dim");
-  Dims own(self.sizes()), wanted(indices.sizes());
-  if (self.dim() > 0) own[place] = wanted[place] = 1;
-  Dims common = broadcast_sizes(own, wanted, "take_along_dim");
-  own = common;
-  if (self.dim() > 0) {
-    own[place] = self.sizes()[place];
-    common[place] = indices.sizes()[place];
-  }
-  return gather(expand(self, own), place, expand(indices, common));
+  return in_call("take_along_dim", {&self, &indices}, [&] {
+    if (!dim) return gather(flatten(self), 0, flatten(indices));
+    check<ShapeError>(self.dim() == indices.dim(),
+                      "take_along_dim: sizes {} and {} must have equally many dimensions",
+                      self.sizes(), indices.sizes());
+    const int place = wrap_dim(*dim, self.dim(), "take_along_dim");
+    Dims own(self.sizes()), wanted(indices.sizes());
+    if (self.dim() > 0) own[place] = wanted[place] = 1;
+    Dims common = broadcast_sizes(own, wanted, "take_along_dim");
+    own = common;
+    if (self.dim() > 0) {
+      own[place] = self.sizes()[place];
+      common[place] = indices.sizes()[place];
+    }
+    return gather(expand(self, own), place, expand(indices, common));
+  });
 }
 
 namespace ops {

@@ -3,15 +3,18 @@
 #include <algorithm>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
 
 Tensor tile(const Tensor& self, IntList dims) {
   check_defined("tile", self);
-  Dims repeats = Dims::filled(std::max(0, self.dim() - static_cast<int>(dims.size())), 1);
-  for (std::int64_t count : dims) repeats.push_back(count);
-  return repeat(self, repeats);
+  return in_call("tile", {&self}, [&] {
+    Dims repeats = Dims::filled(std::max(0, self.dim() - static_cast<int>(dims.size())), 1);
+    for (std::int64_t count : dims) repeats.push_back(count);
+    return repeat(self, repeats);
+  });
 }
 
 namespace ops {

@@ -1,6 +1,7 @@
 #include <facula/ops.h>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -11,7 +12,9 @@ Tensor tril(const Tensor& self, std::int64_t diagonal) {
   const TensorOptions options(kInt64, self.device());
   const Tensor row = unsqueeze(arange(self.size(-2), options), 1);
   const Tensor column = arange(self.size(-1), options);
-  return where(row + diagonal >= column, self, zeros({}, {self.dtype(), self.device()}));
+  return in_call("tril", {&self}, [&] {
+    return where(row + diagonal >= column, self, zeros({}, {self.dtype(), self.device()}));
+  });
 }
 
 namespace ops {

@@ -2,6 +2,7 @@
 
 #include "core/tensor_impl.h"
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 #include "ops/schema/reshape.h"
 
@@ -11,16 +12,18 @@ Tensor unflatten(const Tensor& self, std::int64_t dim, IntList sizes) {
   check_defined("unflatten", self);
   const int place = wrap_dim(dim, self.dim(), "unflatten");
   check<ShapeError>(self.dim() > 0, "unflatten: a 0-d tensor has no dimension to divide");
-  const Dims parts = resolve_sizes(sizes, self.sizes()[place], "unflatten");
-  Dims result;
-  for (int d = 0; d < self.dim(); ++d) {
-    if (d != place) {
-      result.push_back(self.sizes()[d]);
-    } else {
-      for (std::int64_t size : parts) result.push_back(size);
+  return in_call("unflatten", {&self}, [&] {
+    const Dims parts = resolve_sizes(sizes, self.sizes()[place], "unflatten");
+    Dims result;
+    for (int d = 0; d < self.dim(); ++d) {
+      if (d != place) {
+        result.push_back(self.sizes()[d]);
+      } else {
+        for (std::int64_t size : parts) result.push_back(size);
+      }
     }
-  }
-  return view(self, result);
+    return view(self, result);
+  });
 }
 
 namespace ops {

@@ -2,6 +2,7 @@
 
 #include "core/tensor_impl.h"
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -13,9 +14,11 @@ Tensor unsqueeze(const Tensor& self, std::int64_t dim) {
                     "unsqueeze: no dimension can be put at {} of a tensor of size {}; use {} to {}",
                     dim, self.sizes(), -last - 1, last);
   const int place = wrap_dim(dim, self.dim() + 1, "unsqueeze");
-  Dims sizes(self.sizes());
-  sizes.insert(place, 1);
-  return reshape_view(self, sizes);
+  return in_call("unsqueeze", {&self}, [&] {
+    Dims sizes(self.sizes());
+    sizes.insert(place, 1);
+    return reshape_view(self, sizes);
+  });
 }
 
 namespace ops {

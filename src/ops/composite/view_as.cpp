@@ -1,6 +1,7 @@
 #include <facula/ops.h>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -8,7 +9,7 @@ namespace facula {
 Tensor view_as(const Tensor& self, const Tensor& other) {
   check_defined("view_as", self);
   check_defined("view_as", other);
-  return view(self, other.sizes());
+  return in_call("view_as", {&self, &other}, [&] { return view(self, other.sizes()); });
 }
 
 namespace ops {

@@ -3,6 +3,7 @@
 #include <facula/ops.h>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 
 namespace facula {
 
@@ -72,10 +73,12 @@ void set_difference_gradient(GradientContext& g, const Tensor& grad) {
 Tensor reduce_pairs(const Tensor& self, const Tensor& target, std::string_view loss,
                     std::string_view reduction, const char* op, double parameter) {
   check_loss(self, target, reduction, op);
-  if (reduction == "none" || self.dtype() != target.dtype() || !self.is_floating_point()) {
-    return reduce_loss(pair_loss_named(loss).terms(self, target, parameter), reduction);
-  }
-  return pair_loss(self, target, loss, reduction, parameter);
+  return in_call(op, {&self, &target}, [&] {
+    if (reduction == "none" || self.dtype() != target.dtype() || !self.is_floating_point()) {
+      return reduce_loss(pair_loss_named(loss).terms(self, target, parameter), reduction);
+    }
+    return pair_loss(self, target, loss, reduction, parameter);
+  });
 }
 
 Tensor reduce_loss(const Tensor& losses, std::string_view reduction) {
