@@ -327,7 +327,7 @@ FACULA_API Tensor rand(IntList sizes, const TensorOptions& options = {},
 /// Standard normal.
 FACULA_API Tensor randn(IntList sizes, const TensorOptions& options = {},
                         Generator* generator = nullptr);
-/// Of the size and dtype of `like`, which is floating.
+/// Of the size, dtype and layout of `like`, which is floating.
 FACULA_API Tensor rand_like(const Tensor& like, Generator* generator = nullptr);
 FACULA_API Tensor randn_like(const Tensor& like, Generator* generator = nullptr);
 /// Integers in [low, high), int64 by default. Throws ValueError if the dtype does not hold them.

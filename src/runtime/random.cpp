@@ -74,10 +74,13 @@ const Tensor& store(const Tensor& tensor, const Tensor& values) {
   return tensor.device().is_null() ? tensor : tensor.copy_(values);
 }
 
+/// Values by logical index, whatever the layout of `like`, which they get.
 Tensor random_like(const Tensor& like, Generator* generator, const char* distribution,
                    const char* function) {
   check<ValueError>(like.defined(), "{}: the tensor is undefined", function);
-  return random(like.sizes(), like.options(), generator, distribution, function);
+  const Tensor values = random(like.sizes(), like.options(), generator, distribution, function);
+  if (like.is_contiguous() || !like.is_contiguous(kPreserve)) return values;
+  return store(empty_like(like), values);
 }
 
 }  // namespace

@@ -271,6 +271,22 @@ TEST(Numbers, DrawnInPlace) {
   EXPECT_ERROR(AutogradError, "leaf", leaf({1, 2}).normal_());
 }
 
+TEST(Numbers, DrawnLikeATensorHaveItsLayoutButNotItsOrder) {
+  for (const Tensor& like :
+       {empty({2, 3, 4, 5}).to(kChannelsLast), empty({4, 2, 3}).permute({2, 0, 1}),
+        empty({3, 1}).expand({3, 4}), empty({2, 3, 4, 5}, kBFloat16).to(kChannelsLast)}) {
+    Generator first(3), second(3);
+    for (const auto& [same, other] :
+         {std::pair(rand_like(like, &first), rand(like.sizes(), like.dtype(), &second)),
+          std::pair(randn_like(like, &first), randn(like.sizes(), like.dtype(), &second))}) {
+      expect_equal(same, other);
+      EXPECT_EQ(same.strides().vec(), zeros_like(like).strides().vec());
+    }
+  }
+  const Tensor shape = empty({2, 3, 4, 5}, kNull, kChannelsLast);
+  EXPECT_EQ(rand_like(shape).strides().vec(), shape.strides().vec());
+}
+
 // Where the step of a float32 exceeds what it can be divided by, too.
 TEST(Numbers, BeyondFloat16IsInfinity) {
   const std::vector<float> beyond = {65520.0f, 1e6f,    4.15e34f, 4.1538375e34f,
