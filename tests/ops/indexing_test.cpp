@@ -125,6 +125,13 @@ TEST(ErrorMessages, NameTheFunctionThatWasCalled) {
   EXPECT_ERROR(DTypeError, "\n  in softsign(bool [3])", softsign(mask));
 }
 
+TEST(Chunk, OfADimensionWithoutEntriesIsEmptyAsOftenAsAsked) {
+  for (const Tensor& part : zeros({0, 2}).chunk(3)) EXPECT_EQ(part.sizes().vec(), (Values{0, 2}));
+  EXPECT_EQ(zeros({0, 2}).chunk(3).size(), 3u);
+  EXPECT_EQ(zeros({3, 0}).chunk(2, -1).size(), 2u);
+  EXPECT_EQ(zeros({0, 2}).chunk(3, 1).size(), 2u);
+}
+
 TEST(Indexing, IntegersTakeEntries) {
   EXPECT_EQ(values(counted()[1][2]), (Values{20, 21, 22, 23}));
   EXPECT_EQ(values(counted()[-1][0]), (Values{12, 13, 14, 15}));
