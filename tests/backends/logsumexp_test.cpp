@@ -74,6 +74,20 @@ TEST(LogSumExp, OfInfinitiesFollowsPyTorch) {
   }
 }
 
+TEST(LogSumExp, OfNothingIsTheLogarithmOfZero) {
+  for (const std::uint32_t mode : {std::uint32_t{0}, std::uint32_t{runtime::kReference}}) {
+    runtime::ModeGuard guard(mode);
+    const Tensor x = zeros({0, 3}).requires_grad_();
+    expect_close(logsumexp(x, {0}), full({3}, -kInf), 0, "of columns");
+    expect_close(logsumexp(x, {}), full({}, -kInf), 0, "of all");
+    EXPECT_EQ(logsumexp(x, {1}).numel(), 0);
+    expect_close(logsumexp(zeros({2, 0}, kInt64), {1}, true), full({2, 1}, -kInf), 0,
+                 "of integers");
+    logsumexp(x, {0}).sum().backward();
+    EXPECT_EQ(x.grad().sizes().vec(), x.sizes().vec());
+  }
+}
+
 // Infinity less infinity is no number, and nothing hides that.
 TEST(LogSumExp, GradientsAtInfinitiesFollowPyTorch) {
   const double nan = std::nan("");

@@ -287,6 +287,14 @@ TEST(Numbers, DrawnLikeATensorHaveItsLayoutButNotItsOrder) {
   EXPECT_EQ(rand_like(shape).strides().vec(), shape.strides().vec());
 }
 
+TEST(Numbers, OfNothingHaveNormZero) {
+  for (const double p : {2.0, 1.0, 0.0, 3.0, -2.0, kInfinity, -kInfinity}) {
+    EXPECT_EQ(zeros({0, 3}).norm(p).item(), 0) << p;
+    expect_equal(zeros({0, 3}).norm(p, {0}), zeros({3}));
+    expect_equal(zeros({0, 3}).norm(p, {1}, true), zeros({0, 1}));
+  }
+}
+
 // Where the step of a float32 exceeds what it can be divided by, too.
 TEST(Numbers, BeyondFloat16IsInfinity) {
   const std::vector<float> beyond = {65520.0f, 1e6f,    4.15e34f, 4.1538375e34f,

@@ -3,6 +3,9 @@
 
 #include <facula/ops.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "backends/cpu/loops_of.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
@@ -26,11 +29,15 @@ void run(const KernelArgs& args) {
   const auto& loops = loops_of<T>(logsumexp_kernels());
   const Tensor& self = args.in(0);
   const Tensor& out = args.out();
+  T* results = out.impl()->typed<T>();
+  if (self.numel() == 0) {
+    std::fill_n(results, out.numel(), -std::numeric_limits<T>::infinity());
+    return;
+  }
   const Slices slices(
       self.dtype() == out.dtype() ? self : self.to(out.dtype()),
       normalize_dims(args.attrs<ops::logsumexp_attrs>().dim, self.dim(), "logsumexp"), kLimits);
   const std::int64_t parts = slices.per_result(), stride = slices.results();
-  if (stride == 0) return;
   const Scratch<T> shifts(parts * stride), sums(parts * stride);
   slices.for_each<T>(
       [&](const T* x, std::int64_t n, std::int64_t at) {
@@ -39,7 +46,6 @@ void run(const KernelArgs& args) {
       [&](const T* x, std::int64_t rows, std::int64_t n, std::int64_t step, std::int64_t at) {
         loops.columns(x, rows, n, step, shifts.data() + at, sums.data() + at);
       });
-  T* results = out.impl()->typed<T>();
   slices.for_results([&](std::int64_t first, std::int64_t n) {
     loops.join(shifts.data() + first, sums.data() + first, parts, stride, n, results + first);
   });

@@ -1,6 +1,8 @@
 // The logarithm of a sum of powers as its formula stands, in double.
 #include <facula/ops.h>
 
+#include <limits>
+
 #include "backends/cpu/registration.h"
 #include "ops/attrs/logsumexp.h"
 
@@ -8,6 +10,10 @@ namespace facula::cpu {
 namespace {
 
 void logsumexp(const KernelArgs& args) {
+  if (args.in(0).numel() == 0) {
+    args.out().fill_(-std::numeric_limits<double>::infinity());
+    return;
+  }
   const auto& attrs = args.attrs<ops::logsumexp_attrs>();
   const Tensor self = args.in(0).to(kFloat64);
   const Tensor greatest = amax(self, attrs.dim, true);

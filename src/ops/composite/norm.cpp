@@ -17,7 +17,7 @@ Tensor norm(const Tensor& self, double p, IntList dim, bool keepdim) {
                     name_of(self.dtype()));
   return in_call("norm", {&self}, [&] {
     if (p == 2) return l2_norm(self, dim, keepdim);
-    if (p == 1) return l1_norm(self, dim, keepdim);
+    if (p == 1 || self.numel() == 0) return l1_norm(self, dim, keepdim);
     if (p == 0) return sum((self != 0).to(self.dtype()), dim, keepdim);
     if (std::isinf(p)) return p > 0 ? amax(abs(self), dim, keepdim) : amin(abs(self), dim, keepdim);
     const auto power = [p](const Tensor& x) { return pow(x, p); };
@@ -38,8 +38,9 @@ CompositeDef define_norm() {
       .signature = "norm(Tensor self, float p=2, int[] dim=[], bool keepdim=False) -> Tensor",
       .doc =
           "(sum of |self|^p)^(1/p) over the given dimensions (none given: all); the greatest or "
-          "least magnitude for p = inf or -inf, the number of nonzeros for p = 0; the gradient at "
-          "0 is 0.  self: [*] floating -> [*] without dim, or with dim of size 1 (keepdim).",
+          "least magnitude for p = inf or -inf, the number of nonzeros for p = 0; 0 of "
+          "nothing. The gradient at 0 is 0.  self: [*] floating -> [*] without dim, or with dim of "
+          "size 1 (keepdim).",
       .samples =
           [](Samples& s) {
             s.add({s.normal({3, 4})});

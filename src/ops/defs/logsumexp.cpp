@@ -16,11 +16,6 @@ void infer(Infer& c) {
                     "logsumexp: dtype {} is not supported; convert it with to(kFloat32)",
                     name_of(self.dtype()));
   const Dims dims = normalize_dims(attrs.dim, self.dim(), "logsumexp");
-  for (std::int64_t d : dims) {
-    check<ShapeError>(self.sizes()[d] > 0,
-                      "logsumexp: dimension {} of size {} has no elements to reduce", d,
-                      self.sizes());
-  }
   c.out(self.is_floating_point() ? self.dtype() : get_default_dtype(),
         reduced_sizes(self.sizes(), dims, attrs.keepdim));
 }
@@ -51,7 +46,8 @@ OpDef define_logsumexp() {
       .signature = "logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor",
       .doc =
           "log of the sum of exp(self) over the given dimensions (none given: all), without "
-          "overflow.  self: [*] floating -> [*] without dim, or with dim of size 1 (keepdim).",
+          "overflow; of nothing, -inf.  self: [*] floating -> [*] without dim, or with dim of size "
+          "1 (keepdim).",
       .infer = infer,
       .gradient = gradient,
       .saves = {input(0), output(0)},
@@ -64,7 +60,6 @@ OpDef define_logsumexp() {
       .errors =
           [](ErrorSamples& e) {
             e.fails({e.normal({2, 3}), Dims{2}}, "logsumexp: dimension 2 is out of range");
-            e.fails({e.normal({2, 0}), Dims{1}}, "no elements to reduce");
             e.fails({e.normal({2}).to(kFloat16), Dims{0}}, "not supported");
             e.fails({Tensor(), Dims{0}}, "undefined");
           },
