@@ -40,9 +40,10 @@ bool Tensor::is_leaf() const {
 }
 
 const Tensor& Tensor::requires_grad_(bool requires_grad) const {
+  check<ValueError>(defined(), "requires_grad_: the tensor is undefined");
   check<AutogradError>(is_leaf() || requires_grad,
                        "requires_grad_(false): the tensor is the result of {}; use detach()",
-                       impl_ && impl_->node ? impl_->node->name() : "");
+                       impl_->node ? impl_->node->name() : "");
   check<AutogradError>(!requires_grad || is_floating_point(),
                        "requires_grad_: only floating-point tensors have gradients, this one is {}",
                        name_of(dtype()));

@@ -22,8 +22,10 @@ def main():
         print(f'skipped: {tool} is not built (FACULA_BENCHMARKS)')
         return 77
     check = ROOT / 'benchmarks' / 'pytorch' / 'equality.py'
-    return subprocess.run([sys.executable, check, tool, '--first-step', '--starts', '1',
-                           '--model', 'net', '--model', 'resnet18-cifar'], check=False).returncode
+    # With this seed the first batch drawn for ResNet-18 keeps all inputs of ReLUs 1e-5 from zero.
+    return subprocess.run([sys.executable, check, tool, '--first-step', '--starts', '1', '--seed',
+                           '506', '--model', 'net', '--model', 'resnet18-cifar'],
+                          check=False).returncode
 
 
 if __name__ == '__main__':
