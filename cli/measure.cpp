@@ -32,6 +32,13 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
+std::vector<double> room_for_times() {
+  std::vector<double> times(std::size_t{1} << 20);
+  std::fill(times.begin(), times.end(), 1.0);
+  times.clear();
+  return times;
+}
+
 Measurement measure(const Duration& duration, const std::function<double(std::int64_t)>& step) {
   using Clock = std::chrono::steady_clock;
   Measurement result;
@@ -43,12 +50,7 @@ Measurement measure(const Duration& duration, const std::function<double(std::in
     if (index++ == 0) result.loss_first = loss;
     now = Clock::now();
   }
-  // Room for all times beforehand: the vector's growth would count as page
-  // faults of the steps.
-  std::vector<double> times(std::size_t{1} << 20);
-  std::fill(times.begin(), times.end(), 1.0);
-  times.clear();
-
+  std::vector<double> times = room_for_times();
   const Usage before = usage_now();
   start = now = Clock::now();
   while ((elapsed() < duration.seconds || result.steps < duration.least_steps) &&
