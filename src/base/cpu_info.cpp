@@ -142,7 +142,7 @@ CpuCapability parse_cpu_capability(const std::string& text, const char* source) 
   for (size_t i = 0; i < kCapabilityNames.size(); ++i) {
     if (text == kCapabilityNames[i]) return static_cast<CpuCapability>(i);
   }
-  fail<ValueError>("{}='{}' is unknown; use baseline, avx2 or avx512", source, text);
+  fail<VariableError>("{}='{}' is unknown; use baseline, avx2 or avx512", source, text);
 }
 
 CpuCapability detected_cpu_capability() noexcept {

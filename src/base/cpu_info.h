@@ -17,14 +17,14 @@ enum class CpuCapability : uint8_t { kBaseline, kAvx2, kAvx512 };
 /// "baseline", "avx2" or "avx512".
 FACULA_API const char* to_string(CpuCapability capability) noexcept;
 
-/// The inverse of to_string; throws ValueError that lists the values and names `source`.
+/// The inverse of to_string; throws VariableError that lists the values and names `source`.
 FACULA_API CpuCapability parse_cpu_capability(const std::string& text, const char* source);
 
 /// The best capability of CPU and operating system.
 FACULA_API CpuCapability detected_cpu_capability() noexcept;
 
-/// The capability to use: the detected one, capped by FACULA_CPU_CAPABILITY. Throws ValueError if
-/// that variable has an unknown value.
+/// The capability to use: the detected one, capped by FACULA_CPU_CAPABILITY. Throws VariableError
+/// if that variable has an unknown value.
 FACULA_API CpuCapability cpu_capability();
 
 /// CPUs that the affinity mask of the process allows, ascending; read once.

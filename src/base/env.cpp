@@ -10,6 +10,8 @@
 
 namespace facula::base {
 
+VariableError::~VariableError() = default;
+
 std::optional<std::string> env_string(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr || *value == '\0') return std::nullopt;
@@ -22,9 +24,9 @@ std::optional<int64_t> env_int(const char* name, int64_t min, int64_t max) {
   int64_t value = 0;
   const char* end = text->data() + text->size();
   const auto [stop, error] = std::from_chars(text->data(), end, value);
-  check<ValueError>(error == std::errc() && stop == end && value >= min && value <= max,
-                    "{}='{}' is no integer from {} to {}; correct or unset the variable", name,
-                    *text, min, max);
+  check<VariableError>(error == std::errc() && stop == end && value >= min && value <= max,
+                       "{}='{}' is no integer from {} to {}; correct or unset the variable", name,
+                       *text, min, max);
   return value;
 }
 
@@ -39,8 +41,8 @@ std::optional<bool> env_bool(const char* name) {
   constexpr std::array<std::string_view, 4> kFalse = {"0", "false", "off", "no"};
   if (std::find(kTrue.begin(), kTrue.end(), lower) != kTrue.end()) return true;
   if (std::find(kFalse.begin(), kFalse.end(), lower) != kFalse.end()) return false;
-  fail<ValueError>("{}='{}' is neither on nor off; use 1, true, on, yes or 0, false, off, no", name,
-                   *text);
+  fail<VariableError>("{}='{}' is neither on nor off; use 1, true, on, yes or 0, false, off, no",
+                      name, *text);
 }
 
 }  // namespace facula::base

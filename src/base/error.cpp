@@ -1,5 +1,6 @@
 #include <facula/error.h>
 
+#include "base/env.h"
 #include "base/rethrow.h"
 
 namespace facula {
@@ -27,6 +28,8 @@ template <class E>
 
 void rethrow_with(const std::string& suffix) {
   try {
+    throw;
+  } catch (const VariableError&) {
     throw;
   } catch (const ShapeError& error) {
     throw_longer(error, suffix);

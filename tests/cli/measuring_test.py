@@ -63,11 +63,20 @@ class Measuring(ProgramTest):
         self.assertRegex(done.stderr, r'conv2d.* % of peak; refused by Winograd.*: weights are not 3x3')
         self.assertRegex(done.stderr, r'max_pool2d\w* float32\[4, .*: [\d.]+ ms, [\d.]+ GB/s')
 
-    def test_a_variable_that_is_neither_on_nor_off(self):
-        done = subprocess.run([PROGRAM, 'bench', 'eager-add', '--seconds', '0.01'], text=True,
-                              capture_output=True, timeout=60, env={**os.environ, 'FACULA_VERBOSE': '2'})
-        self.assertEqual(done.returncode, 1)
-        self.assertIn("FACULA_VERBOSE='2' is neither on nor off", done.stderr)
+    def test_variables_that_make_no_sense(self):
+        # The message is about the variable alone, not about the op that asks for it first.
+        for name, value, message in (
+                ('FACULA_VERBOSE', '2',
+                 'is neither on nor off; use 1, true, on, yes or 0, false, off, no'),
+                ('FACULA_NUM_THREADS', 'abc',
+                 'is no integer from 1 to 1024; correct or unset the variable'),
+                ('FACULA_CPU_CAPABILITY', 'sse9', 'is unknown; use baseline, avx2 or avx512')):
+            for words in (['bench', 'mlp-sgd', '--seconds', '0.01'],
+                          self.train_arguments('--epochs', 1, out='variable')):
+                done = subprocess.run([PROGRAM, *map(str, words)], text=True, capture_output=True,
+                                      timeout=60, check=False, env={**os.environ, name: value})
+                self.assertEqual(done.returncode, 1)
+                self.assertEqual(done.stderr, f"facula: {name}='{value}' {message}\n")
 
     def test_an_optimizer(self):
         result = self.bench('adamw-step')
