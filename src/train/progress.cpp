@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/log.h"
@@ -25,6 +26,31 @@ std::size_t columns(std::FILE* terminal) {
 void show(std::FILE* out, const std::string& text) {
   std::fputs(text.c_str(), out);
   std::fflush(out);
+}
+
+/// Of a line: epoch, step, metrics, items per second, time left.
+using Fields = std::array<std::string, 5>;
+
+std::string joined(const Fields& fields) {
+  std::string line;
+  for (const std::string& field : fields) {
+    if (!field.empty()) line += (line.empty() ? "" : "  ") + field;
+  }
+  return line;
+}
+
+/// The line without what it has no room for. A number that is cut would be read as another one, so
+/// whole fields make way, the time left and the loss last.
+std::string fitting(Fields fields, Metrics metrics, std::size_t width) {
+  auto& [epoch, step, shown_metrics, speed, left] = fields;
+  const auto fits = [&] { return joined(fields).size() <= width; };
+  if (!fits()) speed.clear();
+  if (!fits()) {
+    metrics.accuracy = std::nan("");
+    shown_metrics = metrics.str();
+  }
+  if (!fits()) step.clear();
+  return joined(fields).substr(0, width);
 }
 
 }  // namespace
@@ -58,16 +84,13 @@ void ProgressDisplay::step(std::int64_t epoch, std::int64_t step, const Metrics&
   const auto all = static_cast<double>(epochs_ * steps_per_epoch_);
   const auto before = static_cast<double>(steps_before_);
   const std::chrono::duration<double> elapsed = now - start_;
-  std::string line = fmt::format("epoch {}/{}  step {}/{}  {}  {:.0f} items/s  {} left", epoch,
-                                 epochs_, step, steps_per_epoch_, running.str(), items_per_s,
-                                 format_duration(elapsed.count() * (all - done) / (done - before)));
+  const Fields fields = {
+      fmt::format("epoch {}/{}", epoch, epochs_), fmt::format("step {}/{}", step, steps_per_epoch_),
+      running.str(), fmt::format("{:.0f} items/s", items_per_s),
+      format_duration(elapsed.count() * (all - done) / (done - before)) + " left"};
   clear();
-  if (terminal_) {
-    line.resize(std::min(line.size(), columns(out_) - 1));  // a second row could not be cleared
-  } else {
-    line += '\n';
-  }
-  show(out_, line);
+  // A second row could not be cleared.
+  show(out_, terminal_ ? fitting(fields, running, columns(out_) - 1) : joined(fields) + '\n');
   line_shown_ = terminal_;
 }
 

@@ -56,10 +56,19 @@ class Progress(ProgramTest):
         self.on_terminal(200, CLEAR + r'(?:epoch \d+/100000  loss [^\r]*\r\n)+' + LINE + CLEAR,
                          'wide')
 
-    def test_the_line_fits_a_narrow_terminal(self):
-        cut = r'(epoch \d+/100000  step[^\r\n]*)' + CLEAR
-        shown = self.on_terminal(32, cut, 'narrow')
-        self.assertEqual(len(re.search(cut, shown)[1]), 31)
+    def test_whole_fields_make_way_on_a_narrow_terminal(self):
+        epoch, loss, left = r'epoch \d+/100000', r'loss \d+\.\d{4}', r'(?:\d+ s|\d+(?::\d\d)+) left'
+        step, accuracy = r'step \d+/96', r'accuracy [\d.]+ %'
+        for columns, fields in ((80, (epoch, step, loss, accuracy, left)),
+                                (60, (epoch, step, loss, left)), (46, (epoch, loss, left))):
+            line = '(' + '  '.join(fields) + ')' + CLEAR
+            shown = self.on_terminal(columns, line, f'columns{columns}')
+            self.assertLess(len(re.search(line, shown)[1]), columns)
+
+    def test_the_line_is_cut_where_no_field_can_make_way(self):
+        cut = r'(epoch \d+/100000  loss [^\r\n]*)' + CLEAR
+        shown = self.on_terminal(30, cut, 'narrow')
+        self.assertEqual(len(re.search(cut, shown)[1]), 29)
 
     def test_lines_stay_off_a_terminal(self):
         with subprocess.Popen(self.arguments('piped'), stdout=subprocess.PIPE,
