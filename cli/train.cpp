@@ -31,6 +31,7 @@ namespace {
 
 constexpr int kSignalled = 128;  // and the signal's number, as shells report it
 constexpr std::int64_t kCropPadding = 4;
+constexpr std::int64_t kEvaluationBatch = 256;
 constexpr double kMomentum = 0.9;
 constexpr double kWarmupStart = 0.01;  // the first step's share of the learning rate
 
@@ -115,6 +116,12 @@ data::DataLoader evaluation_loader(const data::DatasetPtr& set, const data::Imag
   return data::DataLoader(set, {.batch_size = batch,
                                 .transform = data::transforms::by_name(name, info.mean, info.std),
                                 .num_workers = workers});
+}
+
+/// Of a training run: what fits into memory with its --batch fits when it is evaluated.
+data::DataLoader evaluation_loader(const data::DatasetPtr& set, const data::ImageSetInfo& info,
+                                   const TrainOptions& options) {
+  return evaluation_loader(set, info, std::min(options.batch, kEvaluationBatch), options.workers);
 }
 
 double momentum(const TrainOptions& options) { return options.momentum.value_or(kMomentum); }
@@ -361,7 +368,7 @@ int run_train(const TrainOptions& options) {
                                              .num_workers = options.workers});
   std::optional<data::DataLoader> validation;
   if (sets.validation) {
-    validation = evaluation_loader(sets.validation, sets.info, 256, options.workers);
+    validation = evaluation_loader(sets.validation, sets.info, options);
   }
   const auto optimizer = make_optimizer(options, model->parameters());
   const auto schedule = make_schedule(options, *optimizer, loader.size());
@@ -393,7 +400,7 @@ int run_train(const TrainOptions& options) {
   if (!result.interrupted) {
     data::ImageSetInfo test_info = test_set->info();
     test_info.height = sets.info.height;  // 0: images of one size are treated as the others, too
-    test = train::evaluate(*model, evaluation_loader(test_set, test_info, 256, options.workers));
+    test = train::evaluate(*model, evaluation_loader(test_set, test_info, options));
   }
   print_summary(options, folder, result, test);
   return result.interrupted ? kSignalled + result.signal : 0;

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import signal
 import struct
 import subprocess
@@ -278,6 +279,15 @@ class Training(ProgramTest):
         self.expect_error(1, ['does not fit mnist-cnn; give the --model', 'missing: conv1.weight and 7 more'],
                           'eval', '--model', 'mnist-cnn', '--weights',
                           self.folder / 'run/model.safetensors', '--data', self.data)
+
+    def test_evaluation_takes_no_larger_batches_than_training(self):
+        arguments = self.train_arguments('--epochs', 1, '--val-split', 0.5, '--json', out='small')
+        done = subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True,
+                              timeout=120, check=True, env={**os.environ, 'FACULA_VERBOSE': '1'})
+        rows = [int(n) for n in re.findall(r'float32\[(\d+), 784\]', done.stderr)]
+        # The weights, [512, 784], and batches of 16, of 48 to validate on and 32 of the test set.
+        self.assertIn(16, rows)
+        self.assertLessEqual(set(rows), {16, 512})
 
     def test_images_of_many_sizes(self):
         with tempfile.TemporaryDirectory() as name:
