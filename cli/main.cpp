@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <functional>
@@ -24,6 +25,8 @@
 
 namespace facula::cli {
 namespace {
+
+constexpr int kMostThreads = 1024;  // the limit of set_num_threads()
 
 std::vector<std::string> model_names() {
   std::vector<std::string> names;
@@ -68,44 +71,70 @@ CLI::Validator whole(T least, T most = std::numeric_limits<T>::max()) {
       "");
 }
 
-/// CLI11 takes an empty text for 0.
-bool read_number(const std::string& given, double& value) {
-  return !given.empty() && CLI::detail::lexical_cast(given, value) && std::isfinite(value);
-}
-
-CLI::Validator number() {
+/// A finite decimal number that is `good`, which `wanted` describes. CLI11 alone takes spaces,
+/// hexadecimal numbers and an empty text, too, and those that are too close to 0 for 0.
+template <class Good>
+CLI::Validator number(const std::string& wanted, Good good) {
   return CLI::Validator(
-      [](const std::string& given) {
+      [wanted, good](const std::string& given) {
         double value = 0;
-        return read_number(given, value) ? std::string() : "'" + given + "' is not a number";
+        const char* end = given.data() + given.size();
+        const auto [stop, problem] = std::from_chars(given.data(), end, value);
+        if (stop == end && problem == std::errc::result_out_of_range) {
+          return "'" + given + "' is too large or too close to 0 for a float64";
+        }
+        const bool read = stop == end && problem == std::errc() && std::isfinite(value);
+        return read && good(value) ? std::string() : "'" + given + "' is not " + wanted;
       },
       "");
 }
 
 CLI::Validator at_least(double least) {
-  return CLI::Validator(
-      [least](const std::string& given) {
-        double value = 0;
-        return read_number(given, value) && value >= least
-                   ? std::string()
-                   : "'" + given + "' is not a number of at least " + CLI::detail::to_string(least);
-      },
-      "");
+  return number("a number of at least " + CLI::detail::to_string(least),
+                [least](double value) { return value >= least; });
 }
 
 CLI::Validator share() {
-  return CLI::Validator(
-      [](const std::string& given) {
-        double value = 0;
-        const bool good = read_number(given, value) && value >= 0 && value < 1;
-        return good ? std::string() : "'" + given + "' is not a share, a number in [0, 1)";
-      },
-      "");
+  return number("a share, a number in [0, 1)",
+                [](double value) { return value >= 0 && value < 1; });
+}
+
+/// Numbers with commas between them. CLI11's own delimiter passes over empty ones.
+void add_numbers(CLI::App& command, const std::string& name, std::vector<double>& numbers,
+                 const std::string& description) {
+  const auto parts = [](const std::string& given) {
+    std::vector<std::string> found{""};
+    for (const char c : given) {
+      if (c == ',') {
+        found.emplace_back();
+      } else {
+        found.back() += c;
+      }
+    }
+    return found;
+  };
+  command.add_option(name, description)
+      ->type_name("FLOAT")
+      ->expected(1, CLI::detail::expected_max_vector_size)
+      ->allow_extra_args()
+      ->check([parts](const std::string& given) {
+        const CLI::Validator one = number("a number", [](double) { return true; });
+        for (const std::string& part : parts(given)) {
+          std::string problem = one(part);
+          if (!problem.empty()) return problem;
+        }
+        return std::string();
+      })
+      ->each([parts, &numbers](const std::string& given) {
+        for (const std::string& part : parts(given)) {
+          numbers.push_back(std::strtod(part.c_str(), nullptr));
+        }
+      });
 }
 
 void add_threads(CLI::App& command, int& threads) {
   command.add_option("--threads", threads, "threads to compute with; default: all usable CPUs")
-      ->check(whole<int>(1));
+      ->check(whole<int>(1, kMostThreads));
 }
 
 /// Number of threads of the data loader, or auto.
@@ -258,12 +287,8 @@ void add_eval(CLI::App& app, EvalOptions& options, std::function<int()>& run) {
       ->required();
   command.add_option("--key-prefix", options.key_prefix,
                      "what the names in the file begin with; others are left out");
-  command.add_option("--mean", options.mean, "of each channel, instead of the data set's")
-      ->delimiter(',')
-      ->check(number());
-  command.add_option("--std", options.std, "of each channel, instead of the data set's")
-      ->delimiter(',')
-      ->check(number());
+  add_numbers(command, "--mean", options.mean, "of each channel, instead of the data set's");
+  add_numbers(command, "--std", options.std, "of each channel, instead of the data set's");
   command.add_option("--data", options.data, "KIND:FOLDER; kinds: " + joined(data::kinds()))
       ->required();
   command.add_option("--batch", options.batch, "samples per step")

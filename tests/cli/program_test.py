@@ -124,6 +124,13 @@ class Usage(ProgramTest):
         self.expect_usage_error(["'-1'"], *self.train_arguments('--lr', -1))
         self.expect_usage_error(["'nan'"], *self.train_arguments('--lr', 'nan'))
         self.expect_usage_error(["'inf'"], *self.train_arguments('--lr', 'inf'))
+        for lr in ('0x10', ' 0.1', '0.1 ', '0.1x', '+0.1', ''):
+            self.expect_usage_error([f"'{lr}' is not a number of at least 0"],
+                                    *self.train_arguments('--lr', lr))
+        for lr in ('1e-400', '1e400'):
+            self.expect_usage_error([f"'{lr}' is too large or too close to 0"],
+                                    *self.train_arguments('--lr', lr))
+        self.expect_usage_error(["'0x0.8'"], *self.train_arguments('--val-split', '0x0.8'))
         self.expect_usage_error(["'-1'"], *self.train_arguments('--seed', -1))
         for epochs in ('99999999999999999999', '1.5', '3x', '', '010', '0x10', '+3'):
             self.expect_usage_error([f"'{epochs}'", 'whole number from 1 to'],
@@ -141,8 +148,15 @@ class Usage(ProgramTest):
             self.expect_usage_error(['--momentum', more[1]],
                                     *self.train_arguments('--momentum', 0.5, *more))
         self.expect_usage_error(['data', 'KIND:PATH'], 'train', '--model', 'mlp', '--data', 'mnist')
-        self.expect_usage_error(["''", 'number'], 'eval', '--model', 'mlp', '--weights', 'x',
-                                '--data', self.data, '--mean', '')
+        for mean, wrong in (('', ''), ('0.5,,0.5', ''), ('0.5,', ''), (',', ''), ('0.5,x', 'x')):
+            for option in ('--mean', '--std'):
+                self.expect_usage_error([option, f"'{wrong}' is not a number"], 'eval', '--model',
+                                        'mlp', '--weights', 'x', '--data', self.data, option, mean)
+        for threads in (0, 1025, 100000):
+            for words in (self.train_arguments(), ['bench', 'eager-add'],
+                          ['eval', '--model', 'mlp', '--weights', 'x', '--data', self.data]):
+                self.expect_usage_error(['--threads', 'from 1 to 1024'],
+                                        *words, '--threads', threads)
 
     def test_output_that_cannot_be_written(self):
         for words in (['hub', 'list'], ['--help'], ['train', '--help'], ['--version']):
@@ -276,9 +290,21 @@ class Training(ProgramTest):
         self.assertEqual(evaluated['samples'], 32)
         self.assertAlmostEqual(evaluated['test_accuracy'], result['test_accuracy'])
         self.assertAlmostEqual(evaluated['test_loss'], result['test_loss'], places=6)
+        for mean in (['0.5,4e-1'], ['0.5', '0.4'], ['0.5', '--mean', '0.4']):
+            self.expect_error(1, ['means [0.5, 0.4]'], 'eval', '--model', 'mlp', '--weights',
+                              self.folder / 'run/model.safetensors', '--data', self.data,
+                              '--mean', *mean)
         self.expect_error(1, ['does not fit mnist-cnn; give the --model', 'missing: conv1.weight and 7 more'],
                           'eval', '--model', 'mnist-cnn', '--weights',
                           self.folder / 'run/model.safetensors', '--data', self.data)
+
+    def test_decimals_and_exponents_are_numbers(self):
+        rates = []
+        for i, lr in enumerate(('0.125', '1.25e-1', '1.25E-1', '.125', '125.e-3')):
+            run(*self.train_arguments('--epochs', 1, '--lr', lr, out=f'lr{i}')).check_returncode()
+            (line,) = (self.folder / f'lr{i}/metrics.jsonl').read_text().splitlines()
+            rates.append(json.loads(line)['lr'])
+        self.assertEqual(set(rates), {0.125})
 
     def test_evaluation_takes_no_larger_batches_than_training(self):
         arguments = self.train_arguments('--epochs', 1, '--val-split', 0.5, '--json', out='small')
