@@ -74,6 +74,24 @@ const BatchNormOptions& checked(const BatchNormOptions& options) {
   return options;
 }
 
+/// Before anything changes. The op does not know of the layer's options, and it takes batches of no
+/// elements, which would count as seen without leaving a trace in the statistics.
+void check_batch(const BatchNorm& norm, const Tensor& input) {
+  const std::int64_t features = norm.options.features, channels = input.size(1);
+  if (channels != features) {
+    fail<ShapeError>(
+        "{}: an input of size {} has {} channels, option features is {}; construct the layer with "
+        "features = {}, or give it an input of {} channels",
+        norm.type_name(), input.sizes(), channels, features, channels, features);
+  }
+  if (norm.is_training() && input.numel() == 0) {
+    fail<ValueError>(
+        "{}: an input of size {} has no elements to train on; leave out empty batches, or call "
+        "eval() first",
+        norm.type_name(), input.sizes());
+  }
+}
+
 /// A tensor, or an undefined one where the option is off.
 Tensor zeros_if(bool wanted, IntList sizes) { return wanted ? zeros(sizes) : Tensor(); }
 Tensor ones_if(bool wanted, IntList sizes) { return wanted ? ones(sizes) : Tensor(); }
@@ -135,6 +153,7 @@ void BatchNorm::reset_running_stats() {
 
 Tensor BatchNorm::forward(const Tensor& input) const {
   check_input(input);
+  check_batch(*this, input);
   const bool updates = is_training() && options.track_running_stats;
   double momentum = options.momentum.value_or(0);
   if (updates) {

@@ -11,6 +11,8 @@
 #include <facula/nn/loss.h>
 #include <facula/nn/utils.h>
 
+#include "tests/support/expect.h"
+
 namespace facula::nn {
 namespace {
 
@@ -100,6 +102,29 @@ TEST(Layers, OptionErrorsNameLayerAndOption) {
   EXPECT_THROW(GELU({.approximate = "best"}), ValueError);
   EXPECT_THROW(BatchNorm2d({.features = 3})(randn({2, 3})), ShapeError);
   EXPECT_THROW(BatchNorm1d({.features = 3})(randn({2, 3, 4, 4})), ShapeError);
+}
+
+TEST(Layers, BatchNormNamesItsFeaturesWhereTheInputHasOthers) {
+  EXPECT_ERROR(ShapeError,
+               "BatchNorm2d: an input of size [2, 4, 8, 8] has 4 channels, option features is 3; "
+               "construct the layer with features = 4",
+               BatchNorm2d({.features = 3})(randn({2, 4, 8, 8})));
+  EXPECT_ERROR(ShapeError, "BatchNorm1d: an input of size [2, 4] has 4 channels",
+               BatchNorm1d({.features = 3, .track_running_stats = false})(randn({2, 4})));
+}
+
+TEST(Layers, BatchNormTrainsOnNoEmptyBatches) {
+  BatchNorm2d norm({.features = 2});
+  EXPECT_ERROR(ValueError,
+               "BatchNorm2d: an input of size [0, 2, 4, 4] has no elements to train on; leave out "
+               "empty batches, or call eval() first",
+               norm(zeros({0, 2, 4, 4})));
+  EXPECT_ERROR(ValueError, "[3, 2, 0, 4] has no elements", norm(zeros({3, 2, 0, 4})));
+  EXPECT_ERROR(ValueError, "BatchNorm1d: an input of size [0, 2] has no elements",
+               BatchNorm1d({.features = 2})(zeros({0, 2})));
+  EXPECT_EQ(norm.num_batches_tracked.item<std::int64_t>(), 0);
+  norm.eval();
+  EXPECT_EQ(norm(zeros({0, 2, 4, 4})).sizes(), IntList({0, 2, 4, 4}));
 }
 
 TEST(Layers, BatchNormUsesBatchThenRunningStatistics) {
