@@ -19,7 +19,11 @@ std::size_t Optimizer::checked(std::size_t group) const {
 }
 
 void Optimizer::add_parameters(const std::vector<Tensor>& params) {
-  check<ValueError>(!params.empty(), "{}: the list of parameters is empty", name_);
+  check<ValueError>(
+      !params.empty(),
+      "{}: the list of parameters is empty; pass module.parameters(), and see that the "
+      "module registers some and that not all are left out as frozen",
+      name_);
   Group group;
   for (const Tensor& param : params) {
     check<ValueError>(param.defined(), "{}: parameter {} is an undefined tensor", name_,

@@ -363,7 +363,8 @@ TEST(Optimizer, LoadErrorsChangeNothing) {
 
 TEST(Optimizer, ArgumentErrors) {
   const Tensor p = ones({2}).requires_grad_();
-  EXPECT_THROW(SGD(std::vector<Tensor>{}), ValueError);
+  EXPECT_ERROR(ValueError, "the list of parameters is empty; pass module.parameters()",
+               SGD(std::vector<Tensor>{}));
   EXPECT_THROW(SGD({p, p}), ValueError);
   EXPECT_THROW(SGD({p * 2}), ValueError);
   EXPECT_THROW(SGD({zeros({2}, kInt64)}), DTypeError);

@@ -80,7 +80,9 @@ CompositeDef define_cross_entropy() {
           [](ErrorSamples& e) {
             e.fails({e.normal({2, 4}), tensor({0, 4}, {2}, kInt64)}, "label 4");
             e.fails({e.normal({2, 4, 3}), e.integers({2, 4}, 0, 4)}, "target of size");
-            e.fails({e.normal({4}), e.integers({1}, 0, 4)}, "expected []");
+            e.fails({e.normal({4}), e.integers({1}, 0, 4)}, "expected []; call squeeze(0)");
+            e.fails({e.normal({4, 3}), e.integers({4, 1}, 0, 3)}, "expected [4]; call squeeze(1)");
+            e.fails({e.normal({2, 4, 3}), e.integers({2, 1, 3}, 0, 4)}, "call squeeze(1)");
             e.fails({e.normal({}), e.normal({})}, "expected [C]");
             e.fails({e.normal({0, 4}), tensor({}, {0}, kInt64)},
                     "[0, 4] with a target of size [0]");

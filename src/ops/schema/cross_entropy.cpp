@@ -41,9 +41,15 @@ void check_class_indices(const Tensor& input, const Tensor& target, const char* 
                     op, name_of(target.dtype()));
   Dims positions(input.sizes());
   positions.erase(class_dim(input));
-  check<ShapeError>(target.sizes() == positions,
-                    "{}: target of size {} for an input of size {}, expected {}", op,
-                    target.sizes(), input.sizes(), positions);
+  if (target.sizes() == positions) return;
+  // Labels may come as a column, [N, 1].
+  Dims column = positions;
+  column.insert(class_dim(input), 1);
+  const std::string remedy = target.sizes() == column
+                                 ? fmt::format("; call squeeze({}) on the target", class_dim(input))
+                                 : "";
+  fail<ShapeError>("{}: target of size {} for an input of size {}, expected {}{}", op,
+                   target.sizes(), input.sizes(), positions, remedy);
 }
 
 void check_label_smoothing(double label_smoothing) {
