@@ -85,8 +85,8 @@ void make_outputs(const Call& call, const SmallVector<OutputSpec, 4>& specs, Dev
       if (base.storage) output.impl()->view_history = base.storage->history;
     } else {
       output = new_strided(spec.sizes, spec.strides, spec.dtype, device);
+      if (inference) output.impl()->set(TensorImpl::kInferenceTensor);
     }
-    if (inference) output.impl()->set(TensorImpl::kInferenceTensor);
     outputs.push_back(std::move(output));
   }
 }

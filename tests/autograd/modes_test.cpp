@@ -87,5 +87,18 @@ TEST(InferenceMode, ResultsStayOutsideOfGraphs) {
   expect_values(x.grad(), {1, 1});
 }
 
+TEST(InferenceMode, ViewsAreWhatTheirTensorsAre) {
+  const Tensor x = leaf({1, 2}), outside = tensor({3.0, 4});
+  Tensor part, of_made;
+  {
+    InferenceMode inference;
+    part = outside[1];
+    of_made = ones({2})[1];
+  }
+  (x * part).sum().backward();
+  expect_values(x.grad(), {4, 4});
+  EXPECT_ERROR(AutogradError, "InferenceMode", x * of_made);
+}
+
 }  // namespace
 }  // namespace facula
