@@ -203,6 +203,54 @@ TEST(ScalarMath, NanPropagates) {
   }
 }
 
+// Against long double. Those of the C library alone would not do.
+TEST(ScalarMath, DoubleFunctionsAreWithinTwoUlp) {
+  using Extended = long double;
+  const struct {
+    const char* name;
+    double (*function)(double);
+    Extended (*exact)(Extended);
+    double low, high;
+  } functions[] = {
+      {"exp", [](double x) { return scalar::exp(x); }, std::exp, -700, 700},
+      {"exp2", [](double x) { return scalar::exp2(x); }, std::exp2, -1000, 1000},
+      {"expm1", [](double x) { return scalar::expm1(x); }, std::expm1, -30, 700},
+      {"log", [](double x) { return scalar::log(x); }, std::log, 0, 100},
+      {"log1p", [](double x) { return scalar::log1p(x); }, std::log1p, -1, 100},
+      {"log2", [](double x) { return scalar::log2(x); }, std::log2, 0, 100},
+      {"log10", [](double x) { return scalar::log10(x); }, std::log10, 0, 100},
+      {"sin", [](double x) { return scalar::sin(x); }, std::sin, -300, 300},
+      {"cos", [](double x) { return scalar::cos(x); }, std::cos, -300, 300},
+      {"tan", [](double x) { return scalar::tan(x); }, std::tan, -300, 300},
+      {"atan", [](double x) { return scalar::atan(x); }, std::atan, -10, 10},
+      {"sinh", [](double x) { return scalar::sinh(x); }, std::sinh, -20, 20},
+      {"cosh", [](double x) { return scalar::cosh(x); }, std::cosh, -20, 20},
+      {"tanh", [](double x) { return scalar::tanh(x); }, std::tanh, -20, 20},
+      {"erf", [](double x) { return scalar::erf(x); }, std::erf, -6, 6},
+      {"erfc", [](double x) { return scalar::erfc(x); }, std::erfc, -5, 26},
+      {"rsqrt", [](double x) { return scalar::rsqrt(x); },
+       [](Extended x) { return 1 / std::sqrt(x); }, 0, 100},
+      {"sigmoid", [](double x) { return scalar::sigmoid(x); },
+       [](Extended x) { return 1 / (1 + std::exp(-x)); }, -700, 50},
+      {"log1p_exp", [](double x) { return scalar::log1p_exp(x); },
+       [](Extended x) { return std::log1p(std::exp(x)); }, -700, 0},
+  };
+  std::mt19937_64 bits(5);
+  for (const auto& f : functions) {
+    std::uniform_real_distribution<double> uniform(f.low, f.high);
+    double worst = 0;
+    for (int i = 0; i < 200'000; ++i) {
+      // Half of them small, of all orders of magnitude.
+      const double x =
+          i % 2 ? uniform(bits) : std::ldexp(uniform(bits), -static_cast<int>(bits() % 40));
+      const Extended exact = f.exact(x);
+      const double ulp = std::ldexp(1.0, std::ilogb(static_cast<double>(exact)) - 52);
+      worst = std::max(worst, static_cast<double>(std::abs(f.function(x) - exact)) / ulp);
+    }
+    EXPECT_LE(worst, 2) << f.name;
+  }
+}
+
 // Loops compute blocks of common arguments with these alone.
 TEST(ScalarMath, CommonMagnitudesHaveTheBitsOfAll) {
   for (const float x : arguments()) {
