@@ -167,9 +167,9 @@ FACULA_FN float lookup(const float (&values)[kLookupValues], float index) {
 FACULA_FN float select_negative(float x, float a, float b) { return as_int(x) < 0 ? a : b; }
 
 /// erfc(x) for |x| < 4, where F is float or a vector: a polynomial for each of 16 intervals of |x|,
-/// narrower where the logarithm falls faster. Around the centers, of which erfc is a float within
-/// 2^-31 and its slope within 2^-27 of themselves; the distances to them are exact. Static, so that
-/// kernels of different instruction sets share no symbols of tables.
+/// narrower where the logarithm falls faster. At a center erfc is within 2^-31 of a float and its
+/// slope within 2^-27, and the distances from it are exact. Static, so that kernels of different
+/// instruction sets share no symbols of tables.
 inline constexpr float kNearErfc = 4.0f;
 template <class F>
 FACULA_FN static F near_erfc(F x) {
