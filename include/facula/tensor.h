@@ -120,7 +120,8 @@ class FACULA_API Tensor {
   // --- Elements ---------------------------------------------------------------------------------
   /// Pointer to the first element. Throws DTypeError unless T matches, DeviceError off the CPU.
   /// Inside a module's forward(), what is written through a pointer taken before a call may reach
-  /// that call, which may be computed later: take the pointer after it.
+  /// that call, which may be computed later: take the pointer after it. Since elements may change
+  /// unnoticed from now on, backward passes fuse less: to read those of weights, use to_vector().
   template <class T>
   T* data_ptr() const {
     return static_cast<T*>(checked_data(dtype_of<T>));

@@ -30,13 +30,14 @@ Tensor kept(Node& node, std::int8_t slot) {
   return saved.tensor ? unpack(node, saved, "input", 0).detach() : Tensor();
 }
 
-/// True if all that the node keeps is there and as it was.
+/// True if all that the node keeps is there and as it was, and nobody can change it unnoticed.
 bool intact(Node& node) {
   if (node.released) return false;
   for (int i = 0; i < node.saved; ++i) {
     const SavedTensor& saved = node.slots()[i];
     if (!saved.tensor) continue;
-    if (!saved.tensor->storage || saved.tensor->storage->version != saved.version) return false;
+    const Storage* storage = saved.tensor->storage;
+    if (!storage || storage->version != saved.version || storage->is_exposed()) return false;
   }
   return true;
 }

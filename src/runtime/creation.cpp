@@ -249,6 +249,7 @@ Tensor from_blob(void* data, IntList sizes, DType dtype, void (*deleter)(void*),
     // A storage with a context is not ours to write results into.
     storage = wrap_storage(data, bytes, kCPU, nullptr, data);
   }
+  storage->expose();
   auto* impl = new TensorImpl;
   impl->dtype = dtype;
   impl->storage = storage;

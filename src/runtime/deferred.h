@@ -72,6 +72,12 @@ inline void settle(const Tensor& tensor) {
   if (const TensorImpl* impl = tensor.impl(); impl && !impl->load_data()) [[unlikely]]
     settle_elements(*impl);
 }
+/// The first element of a defined tensor, for one who reads only: data_ptr() would make ops expect
+/// that elements change unnoticed from now on.
+inline const std::byte* elements_to_read(const Tensor& tensor) {
+  settle(tensor);
+  return tensor.impl()->load_data();
+}
 /// Settles everything that will read `storage`, which is about to change.
 void settle_readers(const Storage* storage);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 
 #include "ops/attrs/batch_norm_apply.h"
 #include "ops/attrs/batch_norm_relu.h"
@@ -199,6 +200,14 @@ void record_fused(const Normalized& n, Relu relu, Outputs& outputs) {
 
 }  // namespace
 
+/// True if elements of an operand may change unnoticed.
+bool reads_exposed(const Call& call) {
+  return std::ranges::any_of(std::span(call.inputs, call.count), [](const Tensor* input) {
+    const TensorImpl* impl = input->impl();
+    return impl && impl->storage && impl->storage->is_exposed();
+  });
+}
+
 bool defer_call(const Call& call, const SmallVector<OutputSpec, 4>& specs, Outputs& outputs) {
   const OpId id = call.op.id;
   switch (id) {
@@ -209,7 +218,8 @@ bool defer_call(const Call& call, const SmallVector<OutputSpec, 4>& specs, Outpu
     case OpId::add: break;
     case OpId::conv2d_backward_input:
     case OpId::max_pool2d_backward:
-      if (tl_mode & kNoGrad) break;
+      // Hooks may run, and write by address, before the result is read.
+      if ((tl_mode & kNoGrad) && !reads_exposed(call)) break;
       return false;
     default: return false;
   }
@@ -224,6 +234,7 @@ bool defer_call(const Call& call, const SmallVector<OutputSpec, 4>& specs, Outpu
   if (id == OpId::add) {
     const Tensor& other = call.in(1);
     if (!waits_for_sum(self) && !waits_for_sum(other)) return false;
+    if (reads_exposed(call)) return false;
     if (self.sizes() != other.sizes()) return false;
   }
   // Products of each other do not pile up.

@@ -1,8 +1,10 @@
 #include <facula/model_file.h>
 
+#include <facula/checkpoint.h>
 #include <facula/npy.h>
 #include <facula/torch_file.h>
 
+#include "core/tensor_impl.h"
 #include "io/file_format.h"
 #include "io/safetensors/safetensors.h"
 #include "test_files.h"
@@ -48,6 +50,19 @@ TEST(ModelFile, TheContentSaysTheFormatAndTheNameNothing) {
   save_npy(state.tensor("fc.bias"), path);
   expect_equal(load_weights(path).tensor("tensor"), state.tensor("fc.bias"));
   EXPECT_EQ(inspect_model_file(path).format, "npy");
+}
+
+// Calls on tensors whose address is known outside wait for nobody, which costs time.
+TEST(ModelFile, SavingGivesNoAddressOut) {
+  const TempFolder folder;
+  const StateDict state = sample();
+  save_safetensors(state, folder / "a");
+  save_torch(state, folder / "b");
+  save_npz(state, folder / "c");
+  save_checkpoint(state, folder / "d");
+  for (const auto& [name, value] : state.flat()) {
+    EXPECT_FALSE(value->get_if<Tensor>()->impl()->storage->is_exposed()) << name;
+  }
 }
 
 TEST(ModelFile, SavingGoesByTheName) {

@@ -28,6 +28,8 @@ struct Body : Module {
   static constexpr std::int64_t kChannels = 8;
   BatchNorm2d bn{*this, "bn", {.features = kChannels}};
   Conv2d conv{*this, "conv", {.in = kChannels, .out = kChannels, .kernel = 3, .padding = 1}};
+  /// It has so many weights that it saves how its input was normalized instead of that.
+  Conv2d wide{*this, "wide", {.in = kChannels, .out = 2 * kChannels, .kernel = 3, .padding = 1}};
   Linear linear{*this, "linear", {.in = 32, .out = 32}};
   Tensor skip;
   bool looked = false;
@@ -207,11 +209,35 @@ TEST(DeferralHistory, WritesByAddressReachTheGradientsOfWeights) {
     const Tensor y = relu(b.bn(x));
     float* data = y.data_ptr<float>();
     std::fill(data, data + y.numel(), 1.0f);
-    return b.conv(y);
+    return b.wide(y);
   });
   body(images()).sum().backward();
-  const Tensor middle = body.conv.weight.grad().narrow(2, 1, 1).narrow(3, 1, 1);
+  const Tensor middle = body.wide.weight.grad().narrow(2, 1, 1).narrow(3, 1, 1);
   EXPECT_LT(amax(abs(middle - 4 * 32 * 32)).item<double>(), 1e-2);
+}
+
+TEST(DeferralHistory, WritesByAddressBetweenForwardAndBackwardDoNotReachBack) {
+  std::vector<float> elements(static_cast<std::size_t>(images().numel()));
+  const Tensor foreign = from_blob(elements.data(), images().sizes(), kFloat32);
+  using Written = std::function<float*(const Body&)>;
+  const Written addresses[] = {
+      [](const Body& b) { return b.bn.weight.data_ptr<float>(); },
+      [](const Body& b) { return b.bn.bias.data_ptr<float>(); },
+      [&](const Body&) { return elements.data(); },
+  };
+  for (const Written& address : addresses) {
+    const auto gradient = [&](bool write) {
+      manual_seed(1);
+      foreign.copy_(images(kContiguous));
+      const Body body([](const Body& b, const Tensor& x) { return b.wide(relu(b.bn(x))); });
+      float* data = address(body);
+      const Tensor y = body(foreign);
+      if (write) std::fill_n(data, Body::kChannels, 100.0f);
+      sum(y * y).backward();
+      return body.wide.weight.grad();
+    };
+    expect_equal(gradient(true), gradient(false));
+  }
 }
 
 TEST(DeferralHistory, TensorsOfInferenceModeAreNotSaved) {

@@ -4,32 +4,30 @@
 
 #include <cstdint>
 
+#include "backends/cpu/kernels/simd.h"
 #include "ops/schema/scalar_base.h"
-
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
 #define FACULA_LANES [[gnu::always_inline]] inline
 
-#if defined(__AVX512F__)
-constexpr std::int64_t kLanes = 16;
+#if defined(__AVX2__)
+constexpr std::int64_t kLanes = Vec<float>::kWidth;
 
 struct Lanes {
-  __m512 raw;
-  explicit Lanes(__m512 v) : raw(v) {}
-  explicit Lanes(double constant) : raw(_mm512_set1_ps(static_cast<float>(constant))) {}
+  Vec<float>::Raw raw;
+  explicit Lanes(Vec<float>::Raw v) : raw(v) {}
+  explicit Lanes(double constant) : raw(Vec<float>::all(static_cast<float>(constant))) {}
 };
-FACULA_LANES Lanes load_lanes(const float* p) { return Lanes(_mm512_loadu_ps(p)); }
-FACULA_LANES void store_lanes(float* p, Lanes v) { _mm512_storeu_ps(p, v.raw); }
-FACULA_LANES Lanes operator-(Lanes a, Lanes b) { return Lanes(_mm512_sub_ps(a.raw, b.raw)); }
-FACULA_LANES Lanes abs(Lanes x) { return Lanes(_mm512_abs_ps(x.raw)); }
+FACULA_LANES Lanes load_lanes(const float* p) { return Lanes(Vec<float>::load(p)); }
+FACULA_LANES void store_lanes(float* p, Lanes v) { Vec<float>::store(p, v.raw); }
+FACULA_LANES Lanes operator-(Lanes a, Lanes b) { return Lanes(a.raw - b.raw); }
 FACULA_LANES Lanes fma(Lanes a, Lanes b, Lanes c) {
-  return Lanes(_mm512_fmadd_ps(a.raw, b.raw, c.raw));
+  return Lanes(Vec<float>::fma(a.raw, b.raw, c.raw));
 }
+#if defined(__AVX512F__)
+FACULA_LANES Lanes abs(Lanes x) { return Lanes(_mm512_abs_ps(x.raw)); }
 FACULA_LANES Lanes lookup(const float (&values)[16], Lanes index) {
   const __m512i bits = _mm512_castps_si512(index.raw);
   return Lanes(_mm512_maskz_permutexvar_ps(0xffff, bits, _mm512_loadu_ps(values)));
@@ -42,21 +40,8 @@ FACULA_LANES Lanes select_negative(Lanes x, Lanes a, Lanes b) {
 FACULA_LANES bool all_below(Lanes x, float bound) {
   return _mm512_cmp_ps_mask(abs(x).raw, _mm512_set1_ps(bound), _CMP_NLT_UQ) == 0;
 }
-#elif defined(__AVX2__)
-constexpr std::int64_t kLanes = 8;
-
-struct Lanes {
-  __m256 raw;
-  explicit Lanes(__m256 v) : raw(v) {}
-  explicit Lanes(double constant) : raw(_mm256_set1_ps(static_cast<float>(constant))) {}
-};
-FACULA_LANES Lanes load_lanes(const float* p) { return Lanes(_mm256_loadu_ps(p)); }
-FACULA_LANES void store_lanes(float* p, Lanes v) { _mm256_storeu_ps(p, v.raw); }
-FACULA_LANES Lanes operator-(Lanes a, Lanes b) { return Lanes(_mm256_sub_ps(a.raw, b.raw)); }
+#else
 FACULA_LANES Lanes abs(Lanes x) { return Lanes(_mm256_andnot_ps(_mm256_set1_ps(-0.0f), x.raw)); }
-FACULA_LANES Lanes fma(Lanes a, Lanes b, Lanes c) {
-  return Lanes(_mm256_fmadd_ps(a.raw, b.raw, c.raw));
-}
 FACULA_LANES Lanes lookup(const float (&values)[16], Lanes index) {
   const __m256i bits = _mm256_castps_si256(index.raw);
   const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(values), bits);
@@ -71,6 +56,7 @@ FACULA_LANES bool all_below(Lanes x, float bound) {
   const __m256 beyond = _mm256_cmp_ps(abs(x).raw, _mm256_set1_ps(bound), _CMP_NLT_UQ);
   return _mm256_movemask_ps(beyond) == 0;
 }
+#endif
 #else
 constexpr std::int64_t kLanes = 1;
 

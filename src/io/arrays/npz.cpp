@@ -13,6 +13,7 @@
 #include "io/atomic_file.h"
 #include "io/bounded.h"
 #include "io/state_entry.h"
+#include "runtime/deferred.h"
 
 namespace facula {
 namespace {
@@ -42,7 +43,7 @@ std::string npy_header(const Tensor& tensor, std::string_view name) {
 }
 
 std::span<const std::uint8_t> bytes_of(const Tensor& tensor) {
-  return {static_cast<const std::uint8_t*>(tensor.raw_data()),
+  return {reinterpret_cast<const std::uint8_t*>(runtime::elements_to_read(tensor)),
           static_cast<std::size_t>(tensor.nbytes())};
 }
 

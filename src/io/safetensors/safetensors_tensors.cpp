@@ -14,6 +14,7 @@
 #include "io/safetensors/safetensors.h"
 #include "io/state_entry.h"
 #include "io/streamed_copy.h"
+#include "runtime/deferred.h"
 
 namespace facula::io {
 
@@ -21,7 +22,7 @@ SafetensorsEntry entry_of(const std::string& name, const Tensor& tensor) {
   return {.name = name,
           .dtype = std::string(kSafetensorsDTypes[static_cast<int>(tensor.dtype())]),
           .shape = tensor.sizes().vec(),
-          .data = {static_cast<const std::uint8_t*>(tensor.raw_data()),
+          .data = {reinterpret_cast<const std::uint8_t*>(runtime::elements_to_read(tensor)),
                    static_cast<std::size_t>(tensor.nbytes())}};
 }
 

@@ -9,6 +9,7 @@
 #include "core/tensor_impl.h"
 #include "io/archives/zip.h"
 #include "io/torch/torch_types.h"
+#include "runtime/deferred.h"
 
 namespace facula {
 namespace {
@@ -61,6 +62,10 @@ class PickleText {
   std::string text_;
 };
 
+const std::uint8_t* first_byte(const Tensor& tensor) {
+  return reinterpret_cast<const std::uint8_t*>(runtime::elements_to_read(tensor));
+}
+
 /// How many elements a tensor reaches over, gaps included.
 std::int64_t reach(const Tensor& tensor) {
   if (tensor.numel() == 0) return 0;
@@ -88,7 +93,7 @@ std::vector<StoredRange> find_ranges(std::vector<NamedTensor>& tensors) {
   std::vector<StoredRange> ranges;
   std::unordered_map<const void*, std::size_t> of_storage[kDTypeCount];
   for (NamedTensor& entry : tensors) {
-    const auto* begin = static_cast<const std::uint8_t*>(entry.tensor.raw_data());
+    const auto* begin = first_byte(entry.tensor);
     const auto* end = begin + reach(entry.tensor) * entry.tensor.element_size();
     auto& known = of_storage[static_cast<int>(entry.tensor.dtype())];
     const auto [found, added] = known.try_emplace(entry.tensor.impl()->storage, ranges.size());
@@ -114,7 +119,7 @@ std::string describe(const std::vector<NamedTensor>& tensors,
   for (const auto& [name, tensor, index] : tensors) {
     const StoredRange& range = ranges[index];
     const auto size = static_cast<std::ptrdiff_t>(tensor.element_size());
-    const auto* first = static_cast<const std::uint8_t*>(tensor.raw_data());
+    const auto* first = first_byte(tensor);
     pickle.text(name).global("torch._utils", "_rebuild_tensor_v2").op("((").text("storage");
     pickle.global("torch", io::torch_type_of(tensor.dtype()).storage);
     pickle.text(std::to_string(index)).text("cpu").integer((range.end - range.begin) / size);
