@@ -225,7 +225,7 @@ void add_optimization(CLI::App& command, TrainOptions& options) {
       ->check(whole<std::int64_t>(0));
   command
       .add_option("--clip-grad-norm", options.clip_grad_norm,
-                  "scale gradients down to this norm of all together; default: off")
+                  "scale gradients down to this norm of all together; 0, the default: off")
       ->check(at_least(0));
 }
 
@@ -266,8 +266,12 @@ void add_train(CLI::App& app, TrainOptions& options, std::function<int()>& run) 
   command.add_flag("--anomaly", options.anomaly,
                    "stop at the first NaN gradient and name the operation it comes from; slow");
   add_threads(command, options.threads);
-  command.add_option("--out", options.out,
-                     "folder for metrics.jsonl, checkpoints and model.safetensors");
+  command
+      .add_option("--out", options.out,
+                  "folder for metrics.jsonl, checkpoints and model.safetensors")
+      ->check([](const std::string& given) {
+        return given.empty() ? "the name of the folder is empty" : std::string();
+      });
   add_checkpoints(command, options);
   command.add_option("--subset", options.subset, "train on the first so many samples only")
       ->check(whole<std::int64_t>(1));

@@ -184,7 +184,7 @@ class FACULA_API Tensor {
   /// Throws ValueError for a number out of the dtype's range; unsigned dtypes take -1 for their
   /// largest, and so on.
   const Tensor& fill_(Scalar value) const;
-  const Tensor& zero_() const { return fill_(0); }
+  const Tensor& zero_() const;
   /// Writes `value` where `mask`, bool of a size that broadcasts to this one, is true.
   const Tensor& masked_fill_(const Tensor& mask, Scalar value) const;
   /// Ops of the same names, written back.

@@ -133,7 +133,7 @@ void Tensor::retain_grad() const {
 Tensor Tensor::detach() const {
   check<ValueError>(defined(), "detach: the tensor is undefined");
   Tensor detached = alias(*impl_);
-  detached.impl()->set(TensorImpl::kDetached);
+  if (Storage* storage = impl_->storage) detached.impl()->family = storage->new_family();
   return detached;
 }
 

@@ -180,8 +180,7 @@ namespace {
 /// Writes into it count as writes into a view: they would change what it was made of.
 Tensor view_of_whole(const TensorImpl& base) {
   Tensor view = alias(base);
-  view.impl()->set(TensorImpl::kIsView);
-  if (base.storage) view.impl()->view_history = base.storage->history;
+  set_view_of(base, *view.impl());
   return view;
 }
 

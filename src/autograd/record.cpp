@@ -120,14 +120,7 @@ void rebase(const Tensor& self, const Tensor& result) {
     impl.set(TensorImpl::kRequiresGrad, false);
   }
   impl.set(TensorImpl::kIsView, false);
-  if (!impl.storage) return;
-  Storage& storage = *impl.storage;
-  if (const bool detached = impl.has(TensorImpl::kDetached);
-      detached != storage.history_is_detached) {
-    storage.history_is_detached = detached;
-    storage.history_begin = storage.history;
-  }
-  ++storage.history;
+  if (impl.storage) impl.storage->histories.count(impl.family);
 }
 
 Tensor before_write(const Tensor& self, bool keep_values) {

@@ -27,7 +27,6 @@ struct TensorImpl : detail::TensorHead {
     kWrappedNumber = 16,    ///< a C++ number: lowest priority in type promotion
     kInferenceTensor = 32,  ///< made in InferenceMode
     kUnrecordedView = 64,   ///< a view, taken without recording, of a tensor that requires grad
-    kDetached = 128,        ///< made by detach(), or a view of such a tensor
   };
 
   DType dtype = kFloat32;
@@ -35,8 +34,10 @@ struct TensorImpl : detail::TensorHead {
   std::uint8_t dim = 0;
   Device device;
   std::uint16_t output_index = 0;  ///< which output of `node` this is
-  /// Storage::history when this view was taken.
+  /// Histories::writes() when this view was taken.
   std::uint32_t view_history = 0;
+  /// Of histories: that of the detached tensor which this is, or is a view of.
+  std::uint32_t family = 0;
   std::int64_t numel = 0;
   std::byte* data = nullptr;  ///< first element; null as in Storage
   Storage* storage = nullptr;
@@ -119,14 +120,16 @@ inline bool same_sizes(const TensorImpl& a, const TensorImpl& b) {
 }
 
 /// True for a view whose elements got a new history, by an in-place write to another view of them,
-/// after it was taken. What is written into the tensor that was detached is no history of detached
-/// views, and the other way round.
+/// after it was taken.
 inline bool has_stale_history(const TensorImpl& impl) {
-  if (!impl.has(TensorImpl::kIsView) || !impl.storage) return false;
-  const Storage& storage = *impl.storage;
-  const bool others_only = impl.has(TensorImpl::kDetached) != storage.history_is_detached &&
-                           impl.view_history >= storage.history_begin;
-  return impl.view_history != storage.history && !others_only;
+  return impl.has(TensorImpl::kIsView) && impl.storage &&
+         impl.storage->histories.last_of(impl.family) > impl.view_history;
+}
+/// Makes `view` one of `base`, with which it shares elements and histories.
+inline void set_view_of(const TensorImpl& base, TensorImpl& view) {
+  view.set(TensorImpl::kIsView);
+  view.family = base.family;
+  if (base.storage) view.view_history = base.storage->histories.writes();
 }
 
 /// True if the elements lie densely in row-major or, for 4-d, channels_last order.

@@ -152,18 +152,20 @@ void BatchNorm::reset_running_stats() {
 }
 
 Tensor BatchNorm::forward(const Tensor& input) const {
+  check<ValueError>(input.defined(), "{}: the input is an undefined tensor", type_name());
   check_input(input);
   check_batch(*this, input);
   const bool updates = is_training() && options.track_running_stats;
   double momentum = options.momentum.value_or(0);
+  if (updates && !options.momentum) momentum = 1 / (num_batches_tracked.item() + 1);
+  Tensor result =
+      functional::batch_norm(input, running_mean, running_var, weight, bias,
+                             is_training() || !options.track_running_stats, momentum, options.eps);
   if (updates) {
     const NoGradGuard no_grad;
     num_batches_tracked.add_(1);
-    if (!options.momentum) momentum = 1 / num_batches_tracked.item();
   }
-  return functional::batch_norm(input, running_mean, running_var, weight, bias,
-                                is_training() || !options.track_running_stats, momentum,
-                                options.eps);
+  return result;
 }
 
 BatchNorm1d::BatchNorm1d(BatchNormOptions options, Place place) : BatchNorm(options, place) {}

@@ -509,6 +509,8 @@ LoadReport Module::load_state_dict(const StateDict& state, bool strict) const {
     } else if (!(stored->sizes() == tensor.sizes())) {
       problems += fmt::format("\n  \"{}\" has size {}, the module's has {}", name,
                               stored->sizes().str(), tensor.sizes().str());
+    } else if (stored->device().is_null() && !tensor.device().is_null()) {
+      problems += fmt::format("\n  \"{}\" is on the null device, which keeps no elements", name);
     } else {
       copies.emplace_back(tensor, *stored);
     }

@@ -39,10 +39,18 @@ Tensor filled(IntList sizes, Scalar value, const TensorOptions& options, const c
   });
 }
 
+void check_format(IntList sizes, MemoryFormat format, const char* op) {
+  check<ShapeError>(format != kChannelsLast || sizes.size() == 4,
+                    "{}: channels_last needs 4 dimensions, got size {}", op, sizes);
+}
+
 Tensor empty_like(const Tensor& like, MemoryFormat format, const char* op) {
   check<ValueError>(like.defined(), "{}: the tensor is undefined", op);
-  if (format == kPreserve && like.is_contiguous(kPreserve)) {
-    return finish(new_strided(like.sizes(), like.strides(), like.dtype(), like.device()), {});
+  check_format(like.sizes(), format, op);
+  if (format == kPreserve) {
+    const Dims strides =
+        like.is_contiguous(kPreserve) ? Dims(like.strides()) : dense_strides_like(*like.impl());
+    return finish(new_strided(like.sizes(), strides, like.dtype(), like.device()), {});
   }
   return finish(new_tensor(like.sizes(), like.dtype(), like.device(), format), {});
 }
@@ -78,6 +86,7 @@ Tensor values_by(const char* op, std::int64_t count, const TensorOptions& option
 
 Tensor empty(IntList sizes, const TensorOptions& options, MemoryFormat format) {
   const DType dtype = options.dtype.value_or(get_default_dtype());
+  check_format(sizes, format, "empty");
   return in_call("empty", sizes,
                  [&] { return finish(new_tensor(sizes, dtype, options.device, format), options); });
 }
@@ -105,10 +114,12 @@ Tensor ones_like(const Tensor& like) { return full_like(like, 1, "ones_like"); }
 
 Tensor eye(std::int64_t n, const TensorOptions& options) {
   check<ValueError>(n >= 0, "eye: n is {}, must not be negative", n);
-  if (options.device.is_null()) return empty({n, n}, options);
-  Tensor tensor = zeros({n, n}, {options.dtype.value_or(get_default_dtype()), kCPU});
-  alias(*tensor.impl(), {n}, {n + 1}, 0).fill_(1);
-  return place(tensor, options);
+  return in_call("eye", {n, n}, [&] {
+    if (options.device.is_null()) return empty({n, n}, options);
+    Tensor tensor = zeros({n, n}, {options.dtype.value_or(get_default_dtype()), kCPU});
+    alias(*tensor.impl(), {n}, {n + 1}, 0).fill_(1);
+    return place(tensor, options);
+  });
 }
 
 namespace {

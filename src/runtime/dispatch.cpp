@@ -77,12 +77,10 @@ void make_outputs(const Call& call, const SmallVector<OutputSpec, 4>& specs, Dev
     if (spec.view) {
       const TensorImpl& base = *call.in(0).impl();
       output = alias(base, spec.sizes, spec.strides, spec.offset);
-      output.impl()->set(TensorImpl::kIsView);
-      output.impl()->set(TensorImpl::kDetached, base.has(TensorImpl::kDetached));
+      set_view_of(base, *output.impl());
       const bool unrecorded = tl_mode & kNoGrad && base.requires_grad();
       output.impl()->set(TensorImpl::kUnrecordedView,
                          unrecorded || base.has(TensorImpl::kUnrecordedView));
-      if (base.storage) output.impl()->view_history = base.storage->history;
     } else {
       output = new_strided(spec.sizes, spec.strides, spec.dtype, device);
       if (inference) output.impl()->set(TensorImpl::kInferenceTensor);
@@ -188,13 +186,13 @@ void run(const Call& call, Outputs& outputs) {
 
 }  // namespace
 
-void check_view_is_current(const Tensor& tensor, const char* op_name) {
+void check_view_is_current(const Tensor& tensor, const char* op_name, const char* suffix) {
   const TensorImpl& impl = *tensor.impl();
-  check<AutogradError>(
-      !has_stale_history(impl),
-      "{}: it was given a view of a tensor that was changed in place after the view was taken, so "
-      "its gradient is unknown; take the view again after the in-place operation",
-      op_name);
+  check<AutogradError>(!has_stale_history(impl),
+                       "{}{}: it was given a view of a tensor that was changed in place after the "
+                       "view was taken, so "
+                       "its gradient is unknown; take the view again after the in-place operation",
+                       op_name, suffix);
 }
 
 void set_selector(Selector* selector) {
@@ -231,6 +229,7 @@ void check_in_place(const Tensor& written, const char* op_name, const char* suff
   settle(written);
   settle_readers(impl.storage);
   if (!(tl_mode & kNoGrad)) {
+    check_view_is_current(written, op_name, suffix);
     check<AutogradError>(!impl.has(TensorImpl::kIsLeafVariable) || !impl.requires_grad(),
                          "{}{}: a leaf tensor that requires grad is changed in place; wrap the "
                          "change in NoGradGuard or use the out-of-place operation",
@@ -251,7 +250,6 @@ void check_in_place(const Tensor& written, const char* op_name, const char* suff
 }
 
 void check_recorded_write(const Tensor& written, const char* op_name, const char* suffix) {
-  check_view_is_current(written, op_name);
   const TensorImpl& impl = *written.impl();
   // Without another tensor over its elements, a view is as good as a tensor of its own.
   check<AutogradError>(

@@ -36,7 +36,7 @@ Tensor wrapped_number(Scalar value, const Tensor& partner);
 Tensor operand_number(OpId id, std::size_t input, Scalar value, const Tensor& partner);
 
 /// Throws AutogradError if the tensor is a view of one that got another history since.
-void check_view_is_current(const Tensor& tensor, const char* op);
+void check_view_is_current(const Tensor& tensor, const char* op, const char* suffix = "");
 /// Throws AutogradError where a recorded history forbids writing to the tensor in place, ShapeError
 /// where its elements share memory places. Messages begin with `op` and `suffix`.
 void check_in_place(const Tensor& written, const char* op, const char* suffix = "");

@@ -4,6 +4,7 @@
 #include <facula/tensor.h>
 
 #include "base/check.h"
+#include "ops/schema/in_call.h"
 
 namespace facula {
 namespace {
@@ -43,6 +44,11 @@ Tensor basic_index(const Tensor& self, std::span<const Index> indices) {
   return result;
 }
 
+const Tensor& put(const Tensor& self, std::span<const Index> indices, const Tensor& value) {
+  in_call("index_put_", {&self, &value}, [&] { basic_index(self, indices).copy_(value); });
+  return self;
+}
+
 }  // namespace
 
 Tensor Tensor::operator[](std::int64_t i) const { return facula::select(*this, 0, i); }
@@ -56,12 +62,10 @@ Tensor Tensor::index(const std::vector<Index>& indices) const {
 }
 
 const Tensor& Tensor::index_put_(std::initializer_list<Index> indices, const Tensor& value) const {
-  index(indices).copy_(value);
-  return *this;
+  return put(*this, {indices.begin(), indices.size()}, value);
 }
 const Tensor& Tensor::index_put_(const std::vector<Index>& indices, const Tensor& value) const {
-  index(indices).copy_(value);
-  return *this;
+  return put(*this, indices, value);
 }
 
 }  // namespace facula

@@ -79,7 +79,7 @@ Tensor random_like(const Tensor& like, Generator* generator, const char* distrib
                    const char* function) {
   check<ValueError>(like.defined(), "{}: the tensor is undefined", function);
   const Tensor values = random(like.sizes(), like.options(), generator, distribution, function);
-  if (like.is_contiguous() || !like.is_contiguous(kPreserve)) return values;
+  if (like.is_contiguous()) return values;
   return store(empty_like(like), values);
 }
 
@@ -123,7 +123,7 @@ Tensor randint(std::int64_t low, std::int64_t high, IntList sizes, const TensorO
                     low, high);
   runtime::ModeGuard no_grad(runtime::kNoGrad);
   if (options.device.is_null()) return empty(sizes, {dtype, kNull});
-  Tensor values = random_bits(sizes, generator);
+  Tensor values = in_call("randint", sizes, [&] { return random_bits(sizes, generator); });
   auto* data = values.impl()->typed<std::int64_t>();
   const auto range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   for (std::int64_t i = 0; i < values.numel(); ++i) data[i] = low + scaled(data[i], range);
@@ -135,7 +135,7 @@ Tensor randint(std::int64_t low, std::int64_t high, IntList sizes, const TensorO
 Tensor randperm(std::int64_t n, Generator* generator) {
   check<ValueError>(n >= 0, "randperm: n is {}, must not be negative", n);
   runtime::ModeGuard no_grad(runtime::kNoGrad);
-  const Tensor bits = random_bits({n}, generator);
+  const Tensor bits = in_call("randperm", {n}, [&] { return random_bits({n}, generator); });
   Tensor permutation = arange(n);
   auto* order = permutation.impl()->typed<std::int64_t>();
   const auto* random = bits.impl()->typed<std::int64_t>();

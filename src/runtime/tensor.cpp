@@ -149,16 +149,16 @@ const char* format_name(MemoryFormat format) {
 }  // namespace
 
 Tensor Tensor::to(DType target, bool, bool copy) const {
-  if (dtype() == target && !copy) return *this;
+  if (require(impl_, "to").dtype == target && !copy) return *this;
   return facula::to_copy(*this, target);
 }
 
 Tensor Tensor::to(Device target, bool non_blocking, bool copy) const {
-  return to(target, dtype(), non_blocking, copy);
+  return to(target, require(impl_, "to").dtype, non_blocking, copy);
 }
 
 Tensor Tensor::to(Device target, DType target_dtype, bool non_blocking, bool copy) const {
-  if (target == device()) return to(target_dtype, non_blocking, copy);
+  if (target == require(impl_, "to").device) return to(target_dtype, non_blocking, copy);
   const Tensor source = to(target_dtype);
   check<AutogradError>(!source.requires_grad() || runtime::tl_mode & runtime::kNoGrad,
                        "to: moving a tensor that requires grad from {} to {} is not recorded; move "
@@ -225,6 +225,11 @@ const Tensor& Tensor::copy_(const Tensor& source, bool) const {
 const Tensor& Tensor::fill_(Scalar value) const {
   check_fits(value, require(impl_, "fill_").dtype, "fill_");
   return write(*this, runtime::wrapped_number(value, *this), "fill_");
+}
+
+const Tensor& Tensor::zero_() const {
+  require(impl_, "zero_");
+  return write(*this, runtime::wrapped_number(0, *this), "zero_");
 }
 
 const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {

@@ -196,6 +196,15 @@ TEST(Function, PassedInputsMayNotChangeInPlace) {
                  same(input).mul_(3));
   }
   expect_values(x, {1, 2});
+  // A detached input's views are those of what the function passed on.
+  const Tensor w = leaf({1, 1}), detached = y.detach();
+  const Tensor out = autograd::apply_function(
+      "Pass", {detached, w}, [&](FunctionContext&) { return std::vector<Tensor>{detached}; },
+      [](FunctionContext&, const std::vector<Tensor>& g) {
+        return std::vector<Tensor>{g[0], g[0]};
+      })[0];
+  detached.mul_(x);
+  EXPECT_ERROR(AutogradError, "take the view again", out * 1);
 }
 
 TEST(Function, GradientsTakeTheDtypeOfTheirInput) {

@@ -187,6 +187,23 @@ TEST(InPlace, DetachedViewsHaveNoHistoryToLose) {
   expect_values(detached[1] * 1, {16});
 }
 
+TEST(InPlace, EveryDetachedTensorHasViewsOfItsOwn) {
+  const Tensor x = leaf({1, 2});
+  const Tensor y = x * 2;
+  const Tensor first = y.detach(), second = y.detach();
+  const Tensor of_first = first.view({2, 1}), of_second = second.view({2, 1});
+  first.mul_(x);
+  expect_values(of_second * 1, {2, 8});
+  EXPECT_ERROR(AutogradError, "take the view again", of_first * 1);
+  const Tensor of_first_again = first.view({2, 1}), of_detached = first.detach().view({2, 1});
+  second.mul_(x);
+  EXPECT_ERROR(AutogradError, "take the view again", of_second * 1);
+  expect_values(of_first_again * 1, {2, 16});
+  expect_values(of_detached * 1, {2, 16});
+  EXPECT_TRUE((of_first_again * 1).requires_grad());
+  EXPECT_FALSE((of_detached * 1).requires_grad());
+}
+
 TEST(InPlace, StaleViewsAreAnError) {
   const Tensor x = leaf({1, 2, 3, 4});
   const Tensor y = x * 2;
@@ -196,6 +213,21 @@ TEST(InPlace, StaleViewsAreAnError) {
   EXPECT_ERROR(AutogradError, "take the view again", v.sum());
   y.view({2, 2}).sum().backward();
   expect_values(x.grad(), {6, 6, 6, 6});
+}
+
+TEST(InPlace, ConstantsIntoStaleViewsAreAnErrorBeforeAnythingIsWritten) {
+  const Tensor x = leaf({1, 2, 3, 4});
+  const Tensor y = zeros({4});
+  const Tensor v = y.view({2, 2});
+  y.add_(x * 2);
+  EXPECT_ERROR(AutogradError, "fill_: it was given a view", v.fill_(7));
+  EXPECT_ERROR(AutogradError, "zero_: it was given a view", v.zero_());
+  EXPECT_ERROR(AutogradError, "copy_: it was given a view", v.copy_(ones({2, 2})));
+  EXPECT_ERROR(AutogradError, "relu_: it was given a view", v.relu_());
+  EXPECT_ERROR(AutogradError, "uniform_", v.uniform_());
+  expect_values(y, {2, 4, 6, 8});
+  NoGradGuard no_grad;
+  expect_values(v.fill_(7), {7, 7, 7, 7});
 }
 
 TEST(InPlace, ViewsTakenBeforeATensorJoinedTheGraphAreStale) {

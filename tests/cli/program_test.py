@@ -112,6 +112,8 @@ class Usage(ProgramTest):
         self.expect_usage_error(['no command', 'train'])
         self.expect_usage_error(["unknown command 'bogus'; the commands are"], 'bogus')
         self.expect_usage_error(['--model'], 'train', '--data', self.data)
+        self.expect_usage_error(['--out', 'is empty'], 'train', '--model', 'mlp', '--data',
+                                self.data, '--out', '')
         self.expect_usage_error(['unknown option --lrr', 'did you mean --lr?'],
                                 *self.train_arguments('--lrr', 1))
         self.expect_usage_error(['unknown option --foo'], *self.train_arguments('--foo', 3))

@@ -274,7 +274,8 @@ TEST(Numbers, DrawnInPlace) {
 TEST(Numbers, DrawnLikeATensorHaveItsLayoutButNotItsOrder) {
   for (const Tensor& like :
        {empty({2, 3, 4, 5}).to(kChannelsLast), empty({4, 2, 3}).permute({2, 0, 1}),
-        empty({3, 1}).expand({3, 4}), empty({2, 3, 4, 5}, kBFloat16).to(kChannelsLast)}) {
+        empty({2, 3, 4, 5}).to(kChannelsLast).narrow(1, 1, 2), empty({3, 1}).expand({3, 4}),
+        empty({2, 3, 4, 5}, kBFloat16).to(kChannelsLast)}) {
     Generator first(3), second(3);
     for (const auto& [same, other] :
          {std::pair(rand_like(like, &first), rand(like.sizes(), like.dtype(), &second)),
@@ -285,6 +286,20 @@ TEST(Numbers, DrawnLikeATensorHaveItsLayoutButNotItsOrder) {
   }
   const Tensor shape = empty({2, 3, 4, 5}, kNull, kChannelsLast);
   EXPECT_EQ(rand_like(shape).strides().vec(), shape.strides().vec());
+}
+
+TEST(Numbers, LogarithmsOfProbabilitiesAreAccurateInBothTails) {
+  for (const double logit : {20.5, 30.0, 700.0}) {
+    const double rest = std::log1p(std::exp(-logit));
+    const Tensor x = tensor({logit, -logit}).to(kFloat64).requires_grad_();
+    expect_values(logsigmoid(x), {-rest, -logit - rest}, 1e-15 * logit);
+    EXPECT_DOUBLE_EQ(logsigmoid(x).to_vector<double>()[0], -rest);
+    const Tensor target = tensor({1.0, 1.0}).to(kFloat64);
+    expect_equal(binary_cross_entropy_with_logits(x, target, {}, ones({1}, kFloat64), "none"),
+                 neg(logsigmoid(x)));
+    logsigmoid(x).sum().backward();
+    EXPECT_DOUBLE_EQ(x.grad().to_vector<double>()[1], 1 / (1 + std::exp(-logit)));
+  }
 }
 
 TEST(Numbers, OfNothingHaveNormZero) {

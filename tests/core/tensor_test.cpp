@@ -81,6 +81,19 @@ TEST(Tensor, ChannelsLast) {
   EXPECT_ERROR(ShapeError, "needs 4 dimensions", empty({2, 3}).to(kChannelsLast));
 }
 
+TEST(Tensor, CopiesOfPartsKeepTheOrderOfDimensions) {
+  const Tensor part = randn({2, 3, 4, 5}).to(kChannelsLast).narrow(1, 0, 2);
+  for (const Tensor& copy : {part.clone(), part.to(kFloat64), empty_like(part), zeros_like(part)}) {
+    EXPECT_TRUE(copy.is_contiguous(kChannelsLast)) << copy.strides().str();
+  }
+  expect_equal(part.clone(), part.contiguous());
+  EXPECT_EQ(ones({3, 1}).expand({3, 4}).clone().strides(), IntList({4, 1}));
+  EXPECT_ERROR(ShapeError, "empty: channels_last needs 4 dimensions, got size [2, 3]",
+               empty({2, 3}, {}, kChannelsLast));
+  EXPECT_ERROR(ShapeError, "empty_like: channels_last needs 4 dimensions",
+               empty_like(zeros({2, 3}), kChannelsLast));
+}
+
 TEST(Tensor, LayoutOfTrivialDimensionsDoesNotMatter) {
   const Tensor x = empty({2, 1, 4, 4});
   EXPECT_TRUE(x.is_contiguous());

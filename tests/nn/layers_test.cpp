@@ -122,6 +122,8 @@ TEST(Layers, BatchNormTrainsOnNoEmptyBatches) {
   EXPECT_ERROR(ValueError, "[3, 2, 0, 4] has no elements", norm(zeros({3, 2, 0, 4})));
   EXPECT_ERROR(ValueError, "BatchNorm1d: an input of size [0, 2] has no elements",
                BatchNorm1d({.features = 2})(zeros({0, 2})));
+  EXPECT_ERROR(ShapeError, "one value per channel", norm(zeros({1, 2, 1, 1})));
+  EXPECT_ERROR(ValueError, "BatchNorm2d: the input is an undefined tensor", norm(Tensor()));
   EXPECT_EQ(norm.num_batches_tracked.item<std::int64_t>(), 0);
   norm.eval();
   EXPECT_EQ(norm(zeros({0, 2, 4, 4})).sizes(), IntList({0, 2, 4, 4}));

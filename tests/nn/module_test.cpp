@@ -415,6 +415,12 @@ TEST(Module, LoadErrorsListEverythingAndChangeNothing) {
   }
   EXPECT_EQ(target.first.fc.bias.to_vector<double>(), before);
   EXPECT_THROW(target.load_state_dict(state, false), ValueError);
+  StateDict without_elements = source.state_dict();
+  without_elements.set("first.fc.weight", empty({3, 3}, kNull));
+  without_elements.set("first.fc.bias", full({3}, 7));
+  EXPECT_ERROR(ValueError, "\"first.fc.weight\" is on the null device, which keeps no elements",
+               target.load_state_dict(without_elements, false));
+  EXPECT_EQ(target.first.fc.bias.to_vector<double>(), before);
   StateDict partial = source.state_dict();
   partial.set("extra.weight", zeros({1}));
   const LoadReport report = target.load_state_dict(partial, false);

@@ -21,6 +21,19 @@ Attempt attempt(const ops::DynamicOp& op, const Sample& sample) {
   }
 }
 
+/// The name that callers write: "max" of "max.all(Tensor self) -> Tensor".
+std::string_view function_of(const ops::DynamicOp& op) {
+  const std::string_view signature = op.signature;
+  return signature.substr(0, signature.find_first_of(".("));
+}
+
+/// Callers look for the function that they called; a backward pass calls that of its op.
+void expect_named(const ops::DynamicOp& op, std::string_view error) {
+  const std::string_view name = function_of(op);
+  EXPECT_NE(error.find(name.substr(0, name.find("_backward"))), std::string_view::npos)
+      << op.name << ": " << error;
+}
+
 TEST_P(EveryOp, HasSamples) {
   EXPECT_FALSE(samples_of(op()).empty());
   EXPECT_FALSE(failures_of(op()).empty());
@@ -56,6 +69,7 @@ TEST_P(EveryOp, AcceptsOrRefusesEachDtypeAlikeInTheReference) {
     for_each_sample([&](const Sample& sample) {
       const Sample converted = mapped(sample, to_dtype(dtype));
       const Attempt ours = attempt(op(), converted);
+      if (!ours.error.empty()) expect_named(op(), ours.error);
       runtime::ModeGuard mode(runtime::kReference);
       const Attempt reference = attempt(op(), converted);
       EXPECT_EQ(ours.error, reference.error);
@@ -122,8 +136,9 @@ TEST_P(EveryOp, SurvivesArgumentsThatDoNotFitTogether) {
         for (const Tensor& result : run(op(), changed)) {
           if (result.defined()) result.contiguous();
         }
-      } catch (const Error&) {
+      } catch (const Error& error) {
         // Refusing is fine; reading past the end is not.
+        expect_named(op(), error.what());
       }
     }
   });
@@ -143,8 +158,9 @@ TEST_P(EveryOp, SurvivesEmptyInputs) {
       if (!changed) break;
       try {
         run_with_gradients(op(), smaller);
-      } catch (const Error&) {
+      } catch (const Error& error) {
         // Refusing is fine; crashing is not.
+        expect_named(op(), error.what());
       }
     }
   });
@@ -204,16 +220,11 @@ TEST_P(EveryOp, CountsBatchesBeyondTwoToThe31st) {
         for (std::int64_t size : result.sizes()) count *= static_cast<double>(size);
         EXPECT_EQ(static_cast<double>(result.numel()), count) << result.sizes().str();
       }
-    } catch (const Error&) {
+    } catch (const Error& error) {
       // Other arguments tell the old size, or the result depends on values.
+      expect_named(op(), error.what());
     }
   });
-}
-
-/// The name that callers write: "max" of "max.all(Tensor self) -> Tensor".
-std::string_view function_of(const ops::DynamicOp& op) {
-  const std::string_view signature = op.signature;
-  return signature.substr(0, signature.find_first_of(".("));
 }
 
 TEST_P(EveryOp, NamesItselfWhereAnInputIsUndefined) {

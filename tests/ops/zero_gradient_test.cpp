@@ -37,10 +37,11 @@ TEST(ZeroGradient, OfNorms) {
   expect_near(
       gradient_of([](const Tensor& x) { return norm(x, 3, {1}); }, {0, 0, 0, 1, -2, 2}, {2, 3}),
       {0, 0, 0, one, -4 * one, 4 * one});
-  for (const double p : {-1.0, 0.5, 1.5, 2.0, 4.0}) {
+  for (const double p : {-1.0, 0.0, 0.5, 1.5, 2.0, 4.0}) {
     SCOPED_TRACE(p);
     expect_near(gradient_of([p](const Tensor& x) { return norm(x, p); }, {0, 0}), {0, 0});
   }
+  expect_near(gradient_of([](const Tensor& x) { return norm(x, 0); }, {0, 4, NAN}), {0, 0, 0});
   // Below 1, a single 0 is enough.
   expect_near(gradient_of([](const Tensor& x) { return norm(x, 0.5); }, {0, 4, 1}), {0, 1.5, 3});
   expect_near(gradient_of([](const Tensor& x) { return norm(x, -1); }, {0, 1}), {0, 0});

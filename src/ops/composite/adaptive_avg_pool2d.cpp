@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "ops/schema/channels.h"
 #include "ops/schema/glue.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -10,6 +11,17 @@ namespace {
 
 /// Windows of unequal size are averaged one by one; so many tensors can be joined.
 constexpr std::int64_t kMostParts = 65535;
+
+/// Output i averages the elements from floor(i * n / m) up to ceil((i + 1) * n / m).
+Tensor averaged(const Tensor& x, std::int64_t dim, std::int64_t count) {
+  const std::int64_t size = x.size(dim);
+  std::vector<Tensor> parts;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t first = i * size / count, last = ((i + 1) * size + count - 1) / count;
+    parts.push_back(mean(narrow(x, dim, first, last - first), dim, true));
+  }
+  return cat(parts, dim);
+}
 
 }  // namespace
 
@@ -25,29 +37,19 @@ Tensor adaptive_avg_pool2d(const Tensor& self, IntList output_size) {
   check<ShapeError>(height > 0 && width > 0,
                     "adaptive_avg_pool2d: an input of size {} has no elements to average",
                     self.sizes());
-  if (height % wanted[0] == 0 && width % wanted[1] == 0) {
-    return avg_pool2d(self, {height / wanted[0], width / wanted[1]});
-  }
+  const bool even = height % wanted[0] == 0 && width % wanted[1] == 0;
   for (std::int64_t size : wanted) {
     check<ValueError>(
-        size <= kMostParts,
+        even || size <= kMostParts,
         "adaptive_avg_pool2d: output size {} does not divide the input of size {} and "
         "exceeds {}; use a smaller one",
         wanted, self.sizes(), kMostParts);
   }
-  // Windows of unequal size: output i averages the elements from floor(i * n / m) up to
-  // ceil((i + 1) * n / m).
-  auto averaged = [](const Tensor& x, std::int64_t dim, std::int64_t count) {
-    const std::int64_t size = x.size(dim);
-    std::vector<Tensor> parts;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::int64_t first = i * size / count, last = ((i + 1) * size + count - 1) / count;
-      parts.push_back(mean(narrow(x, dim, first, last - first), dim, true));
-    }
-    return cat(parts, dim);
-  };
-  const Tensor result = averaged(averaged(self, 2, wanted[0]), 3, wanted[1]);
-  return is_channels_last(self) ? to_copy(result, std::nullopt, "channels_last") : result;
+  return in_call("adaptive_avg_pool2d", {&self}, [&] {
+    if (even) return avg_pool2d(self, {height / wanted[0], width / wanted[1]});
+    const Tensor result = averaged(averaged(self, 2, wanted[0]), 3, wanted[1]);
+    return is_channels_last(self) ? to_copy(result, std::nullopt, "channels_last") : result;
+  });
 }
 
 namespace ops {

@@ -1,6 +1,7 @@
 #include <facula/ops.h>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 #include "ops/schema/shape.h"
 
@@ -17,15 +18,16 @@ Tensor addmm(const Tensor& self, const Tensor& mat1, const Tensor& mat2, double 
   check<ShapeError>(broadcast_sizes(self.sizes(), sizes, "addmm") == sizes,
                     "addmm: self of size {} cannot be broadcast to the product's {}", self.sizes(),
                     sizes);
-  // One pass where the sum is what the product's epilogue does anyway.
-  if (alpha == 1 && beta == 1 && self.dim() == 1 && mat2.dim() == 2 &&
-      self.sizes()[0] == mat2.sizes()[1]) {
-    return linear(mat1, permute(mat2, {1, 0}), self);
-  }
-  Tensor product = mm(mat1, mat2);
-  if (alpha != 1) product = product * alpha;
-  if (beta == 0) return product;
-  return (beta == 1 ? self : self * beta) + product;
+  return in_call("addmm", {&self, &mat1, &mat2}, [&] {
+    // One pass where the sum is what the product's epilogue does anyway.
+    if (alpha == 1 && beta == 1 && self.dim() == 1 && self.sizes()[0] == mat2.sizes()[1]) {
+      return linear(mat1, permute(mat2, {1, 0}), self);
+    }
+    Tensor product = mm(mat1, mat2);
+    if (alpha != 1) product = product * alpha;
+    if (beta == 0) return product;
+    return (beta == 1 ? self : self * beta) + product;
+  });
 }
 
 namespace ops {

@@ -25,6 +25,8 @@ Tensor batch_norm(const Tensor& self, const Tensor& running_mean, const Tensor& 
   common_device("batch_norm", {&self, &running_mean, &running_var, &weight, &bias});
   check_per_channel(running_mean, "running_mean", self, "batch_norm");
   check_per_channel(running_var, "running_var", self, "batch_norm");
+  check_per_channel(weight, "weight", self, "batch_norm");
+  check_per_channel(bias, "bias", self, "batch_norm");
   if (training) {
     const auto [output, mean, invstd, variance] = batch_norm_train(self, weight, bias, eps);
     if (running_mean.defined() && self.numel() > 0) {
@@ -67,6 +69,8 @@ CompositeDef define_batch_norm() {
           [](ErrorSamples& e) {
             e.fails({e.normal({4, 3}), e.normal({4}), e.normal({3})}, "running_mean of size");
             e.fails({e.normal({4, 3}), NoneType{}, NoneType{}}, "needs running_mean");
+            e.fails({e.normal({4, 3}), e.normal({3}), e.normal({3}), e.normal({1})},
+                    "weight of size [1]");
           },
   };
 }

@@ -1,6 +1,9 @@
 #include <facula/ops.h>
 
+#include <limits>
+
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/loss.h"
 #include "ops/schema/op_def.h"
 
@@ -15,16 +18,21 @@ Tensor binary_cross_entropy_with_logits(const Tensor& self, const Tensor& target
     return reduce_pairs(self, target, "logit_cross_entropy", reduction,
                         "binary_cross_entropy_with_logits");
   }
-  Tensor losses;
-  if (pos_weight.defined()) {
-    // -(p y log s(x) + (1 - y) log(1 - s(x))) with log s(x) = -softplus(-x), which does not
-    // overflow.
-    losses = target * softplus(neg(self)) * pos_weight + (1 - target) * softplus(self);
-  } else {
-    losses = logit_cross_entropy(self, target);
-  }
-  if (weight.defined()) losses = losses * weight;
-  return reduce_loss(losses, reduction);
+  return in_call("binary_cross_entropy_with_logits", {&self, &target, &weight, &pos_weight}, [&] {
+    Tensor losses;
+    if (pos_weight.defined()) {
+      // -(p y log s(x) + (1 - y) log(1 - s(x))) with log s(x) = -softplus(-x), which does not
+      // overflow.
+      const auto soft = [](const Tensor& x) {
+        return softplus(x, 1, std::numeric_limits<double>::infinity());
+      };
+      losses = target * soft(neg(self)) * pos_weight + (1 - target) * soft(self);
+    } else {
+      losses = logit_cross_entropy(self, target);
+    }
+    if (weight.defined()) losses = losses * weight;
+    return reduce_loss(losses, reduction);
+  });
 }
 
 namespace ops {

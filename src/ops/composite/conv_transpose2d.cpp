@@ -5,6 +5,7 @@
 
 #include "ops/schema/checks.h"
 #include "ops/schema/glue.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -55,11 +56,14 @@ Tensor conv_transpose2d(const Tensor& input, const Tensor& weight, const Tensor&
                       "stride {}, padding {} and dilation {}; use less padding",
                       input.sizes(), weight.sizes(), sizes.back(), steps, pads, spread);
   }
-  // A convolution takes the strides that output_padding holds for further windows: of zeros here.
-  const Tensor windows =
-      beyond[0] + beyond[1] == 0 ? input : constant_pad(input, {0, beyond[1], 0, beyond[0]});
-  const Tensor result = conv2d_backward_input(windows, weight, sizes, steps, pads, spread, groups);
-  return bias.defined() ? result + reshape(bias, {sizes[1], 1, 1}) : result;
+  return in_call("conv_transpose2d", {&input, &weight, &bias}, [&] {
+    // A convolution takes the strides that output_padding holds for further windows: of zeros here.
+    const Tensor windows =
+        beyond[0] + beyond[1] == 0 ? input : constant_pad(input, {0, beyond[1], 0, beyond[0]});
+    const Tensor result =
+        conv2d_backward_input(windows, weight, sizes, steps, pads, spread, groups);
+    return bias.defined() ? result + reshape(bias, {sizes[1], 1, 1}) : result;
+  });
 }
 
 namespace ops {

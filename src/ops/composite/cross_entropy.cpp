@@ -2,6 +2,7 @@
 
 #include "ops/schema/channels.h"
 #include "ops/schema/cross_entropy.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/loss.h"
 #include "ops/schema/op_def.h"
 
@@ -42,12 +43,16 @@ Tensor cross_entropy(const Tensor& self, const Tensor& target, const Tensor& wei
                       "cross_entropy: probabilities of size {} for an input of size {}; they must "
                       "be equal, or the target int64 class indices",
                       target.sizes(), self.sizes());
-    return with_probabilities(self, target, weight, reduction, label_smoothing);
+    return in_call("cross_entropy", {&self, &target, &weight}, [&] {
+      return with_probabilities(self, target, weight, reduction, label_smoothing);
+    });
   }
   check_class_indices(self, target, "cross_entropy");
   if (self.dim() > 2 && label_smoothing == 0 && !is_channels_last(self)) {
     // To bring classes side by side would move all of them.
-    return nll_loss(log_softmax(self, 1), target, weight, reduction, ignore_index);
+    return in_call("cross_entropy", {&self, &target, &weight}, [&] {
+      return nll_loss(log_softmax(self, 1), target, weight, reduction, ignore_index);
+    });
   }
   return loss_of_rows(self, target, reduction, [&](const Tensor& logits, const Tensor& labels) {
     return std::get<0>(

@@ -1,5 +1,7 @@
 #include <facula/ops.h>
 
+#include <limits>
+
 #include "ops/schema/checks.h"
 #include "ops/schema/elementwise.h"
 
@@ -9,7 +11,7 @@ Tensor logsigmoid(const Tensor& self) {
   check_operands({self}, "logsigmoid");
   // Before the sign changes, which unsigned integers do not have.
   const Tensor x = self.is_floating_point() ? self : self.to(get_default_dtype());
-  return neg(softplus(neg(x)));
+  return neg(softplus(neg(x), 1, std::numeric_limits<double>::infinity()));
 }
 
 namespace ops {

@@ -1,6 +1,7 @@
 #include <facula/ops.h>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 #include "ops/schema/shape.h"
 
@@ -28,6 +29,27 @@ Tensor batched(const Tensor& a, const Tensor& b) {
   return reshape(bmm(stacked(a), stacked(b)), result);
 }
 
+/// Of operands whose sizes fit.
+Tensor product_of(const Tensor& self, const Tensor& other) {
+  const int ra = self.dim(), rb = other.dim();
+  const std::int64_t inner = self.size(-1);
+  if (ra == 1) {
+    const Tensor product = product_of(reshape(self, {1, inner}), other);
+    Dims sizes = product.sizes();
+    sizes.erase(rb == 1 ? 0 : sizes.size() - 2);
+    return reshape(product, sizes);
+  }
+  if (rb == 1) {
+    const Tensor product = product_of(self, reshape(other, {inner, 1}));
+    Dims sizes = product.sizes();
+    sizes.erase(sizes.size() - 1);
+    return reshape(product, sizes);
+  }
+  if (ra == 2 && rb == 2) return mm(self, other);
+  if (rb == 2) return linear(self, permute(other, {1, 0}));
+  return batched(self, other);
+}
+
 }  // namespace
 
 Tensor matmul(const Tensor& self, const Tensor& other) {
@@ -41,21 +63,7 @@ Tensor matmul(const Tensor& self, const Tensor& other) {
                     "matmul: sizes {} and {} do not fit; the last dimension of the first must "
                     "equal the {} of the second",
                     self.sizes(), other.sizes(), rb == 1 ? "size" : "last but one");
-  if (ra == 1) {
-    const Tensor product = matmul(reshape(self, {1, inner}), other);
-    Dims sizes = product.sizes();
-    sizes.erase(rb == 1 ? 0 : sizes.size() - 2);
-    return reshape(product, sizes);
-  }
-  if (rb == 1) {
-    const Tensor product = matmul(self, reshape(other, {inner, 1}));
-    Dims sizes = product.sizes();
-    sizes.erase(sizes.size() - 1);
-    return reshape(product, sizes);
-  }
-  if (ra == 2 && rb == 2) return mm(self, other);
-  if (rb == 2) return linear(self, permute(other, {1, 0}));
-  return batched(self, other);
+  return in_call("matmul", {&self, &other}, [&] { return product_of(self, other); });
 }
 
 namespace ops {

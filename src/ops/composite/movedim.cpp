@@ -1,5 +1,7 @@
 #include <facula/ops.h>
 
+#include <algorithm>
+
 #include "core/tensor_impl.h"
 #include "ops/schema/checks.h"
 #include "ops/schema/op_def.h"
@@ -8,11 +10,11 @@ namespace facula {
 
 Tensor movedim(const Tensor& self, IntList source, IntList destination) {
   check_defined("movedim", self);
-  const int rank = self.dim();
+  // A number's dimensions are named as a vector's.
+  const int rank = std::max(self.dim(), 1);
   check<ValueError>(source.size() == destination.size(),
                     "movedim: source {} and destination {} must be equally long", source,
                     destination);
-  if (rank == 0) return self;
   Dims order = Dims::filled(rank, -1);
   unsigned moved = 0;
   for (std::size_t i = 0; i < source.size(); ++i) {
@@ -30,7 +32,7 @@ Tensor movedim(const Tensor& self, IntList source, IntList destination) {
     while (moved >> next & 1) ++next;
     place = next++;
   }
-  return permute(self, order);
+  return self.dim() == 0 ? self : permute(self, order);
 }
 
 namespace ops {
@@ -50,6 +52,7 @@ CompositeDef define_movedim() {
           [](ErrorSamples& e) {
             e.fails({e.normal({2, 3}), Dims{0, 0}, Dims{0, 1}}, "twice");
             e.fails({e.normal({2, 3}), Dims{0}, Dims{0, 1}}, "equally long");
+            e.fails({e.normal({}), Dims{-5}, Dims{7}}, "out of range");
           },
   };
 }

@@ -1,6 +1,7 @@
 #include <facula/ops.h>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -14,7 +15,7 @@ Tensor mv(const Tensor& self, const Tensor& vec) {
                     "mv: a matrix of size {} and a vector of size {} do not fit; the columns must "
                     "be as many as the vector's entries",
                     self.sizes(), vec.sizes());
-  return matmul(self, vec);
+  return in_call("mv", {&self, &vec}, [&] { return matmul(self, vec); });
 }
 
 namespace ops {

@@ -18,7 +18,8 @@ Tensor norm(const Tensor& self, double p, IntList dim, bool keepdim) {
   return in_call("norm", {&self}, [&] {
     if (p == 2) return l2_norm(self, dim, keepdim);
     if (p == 1 || self.numel() == 0) return l1_norm(self, dim, keepdim);
-    if (p == 0) return sum((self != 0).to(self.dtype()), dim, keepdim);
+    // The gradient of the sign is 0.
+    if (p == 0) return sum(where(self == 0, sign(self), 1), dim, keepdim);
     if (std::isinf(p)) return p > 0 ? amax(abs(self), dim, keepdim) : amin(abs(self), dim, keepdim);
     const auto power = [p](const Tensor& x) { return pow(x, p); };
     const auto root = [p](const Tensor& x) { return pow(x, 1 / p); };

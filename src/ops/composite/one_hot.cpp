@@ -1,6 +1,7 @@
 #include <facula/ops.h>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -26,7 +27,9 @@ Tensor one_hot(const Tensor& self, std::int64_t num_classes) {
                       greatest, num_classes);
     if (num_classes == -1) num_classes = greatest + 1;
   }
-  return (unsqueeze(self, -1) == arange(num_classes, {kInt64, self.device()})).to(kInt64);
+  return in_call("one_hot", {&self}, [&] {
+    return (unsqueeze(self, -1) == arange(num_classes, {kInt64, self.device()})).to(kInt64);
+  });
 }
 
 namespace ops {

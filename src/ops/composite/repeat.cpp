@@ -1,6 +1,7 @@
 #include <facula/ops.h>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -11,20 +12,22 @@ Tensor repeat(const Tensor& self, IntList repeats) {
   check<ShapeError>(rank >= self.dim(),
                     "repeat: {} names fewer dimensions than the tensor of size {} has", repeats,
                     self.sizes());
-  Dims sizes = Dims::filled(rank - self.dim(), 1);
-  for (std::int64_t size : self.sizes()) sizes.push_back(size);
-  Tensor result = reshape(self, sizes);
-  for (int d = 0; d < rank; ++d) {
-    check<ValueError>(repeats[d] >= 0, "repeat: {} has a negative entry", repeats);
-    if (repeats[d] == 1) continue;
-    Dims repeated(result.sizes());
-    repeated.insert(d, repeats[d]);
-    Dims merged(result.sizes());
-    check<ShapeError>(!__builtin_mul_overflow(merged[d], repeats[d], &merged[d]),
-                      "repeat: {} times size {} exceeds 2^63 elements", repeats, self.sizes());
-    result = reshape(expand(unsqueeze(result, d), repeated), merged);
-  }
-  return result.is_same(self) || result.is_view() ? clone(result) : result;
+  return in_call("repeat", {&self}, [&] {
+    Dims sizes = Dims::filled(rank - self.dim(), 1);
+    for (std::int64_t size : self.sizes()) sizes.push_back(size);
+    Tensor result = reshape(self, sizes);
+    for (int d = 0; d < rank; ++d) {
+      check<ValueError>(repeats[d] >= 0, "repeat: {} has a negative entry", repeats);
+      if (repeats[d] == 1) continue;
+      Dims repeated(result.sizes());
+      repeated.insert(d, repeats[d]);
+      Dims merged(result.sizes());
+      check<ShapeError>(!__builtin_mul_overflow(merged[d], repeats[d], &merged[d]),
+                        "repeat: {} times size {} exceeds 2^63 elements", repeats, self.sizes());
+      result = reshape(expand(unsqueeze(result, d), repeated), merged);
+    }
+    return result.is_same(self) || result.is_view() ? clone(result) : result;
+  });
 }
 
 namespace ops {

@@ -1,6 +1,7 @@
 #include <facula/ops.h>
 
 #include "ops/schema/checks.h"
+#include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
 #include "ops/schema/shape.h"
 
@@ -18,7 +19,7 @@ Tensor sum_to_size(const Tensor& self, IntList size) {
     if (d < lead || (size[d - lead] == 1 && self.sizes()[d] != 1)) summed.push_back(d);
   }
   if (summed.empty()) return reshape(self, size);
-  return reshape(sum(self, summed, true), size);
+  return in_call("sum_to_size", {&self}, [&] { return reshape(sum(self, summed, true), size); });
 }
 
 namespace ops {

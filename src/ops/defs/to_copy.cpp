@@ -9,7 +9,7 @@
 namespace facula::ops {
 namespace {
 
-/// "preserve" keeps the layout of tensors without gaps.
+/// "preserve" keeps the order in which dimensions follow each other in memory.
 void infer(Infer& c) {
   const auto& attrs = c.attrs<to_copy_attrs>();
   check<ValueError>(c.in(0).defined(), "to_copy: the input is an undefined tensor");
@@ -18,7 +18,7 @@ void infer(Infer& c) {
   const std::string_view format = attrs.memory_format;
   if (format == "preserve") {
     if (is_dense(self)) return c.out_strided(dtype, self.size_list(), self.stride_list());
-    return c.out(dtype, self.size_list());
+    return c.out_strided(dtype, self.size_list(), dense_strides_like(self));
   }
   check<ValueError>(format == "contiguous" || format == "channels_last",
                     "to_copy: unknown memory format \"{}\"; use contiguous, channels_last or "
