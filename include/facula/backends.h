@@ -11,18 +11,18 @@ namespace facula::backends::cpu {
 /// times as fast as adding up products directly, with stride 2 about 1.4 times.
 ///
 /// Its rounding errors, where magnitudes stay below 1e37, are less than 8e-5 * max|a| * max|b| *
-/// products per result, in gradients of weights 2e-5, where a and b are what is multiplied: input,
-/// weight or gradient of the output. Measured, images of signs with period four, alike in all
-/// channels, come to 3.7e-5 of that (1e-5 in gradients of weights), equal numbers to 7e-6 and
-/// others to 4e-7, while direct summation, whose sums are longer, comes to 1e-4 for equal numbers
-/// and to 1e-6 for others. Problems with sums too long for this bound are left to direct summation.
-/// Errors spread over the tiles, though: of normally distributed numbers they are up to seven times
-/// those of direct summation, and up to fifteen times where a few numbers are far larger than the
-/// others. A NaN or infinity reaches all pixels of its tiles of 4x4, in gradients with stride 2 of
-/// 8x8. (Other algorithms, too, multiply some by the zeros of padding: direct tiles, shifted
-/// products, lines of depthwise convolutions and, where images are no larger than kernels, dense
-/// matrices let them reach pixels of the same image, or weights, that no product of theirs belongs
-/// to.)
+/// products per result that meets no padding, in gradients of weights 2e-5, where a and b are what
+/// is multiplied: input, weight or gradient of the output. Measured, images of signs with period
+/// four, alike in all channels, come to 3.7e-5 of that (1e-5 in gradients of weights), equal
+/// numbers to 7e-6 and others to 4e-7, while direct summation, whose sums are longer, comes to 1e-4
+/// for equal numbers and to 1e-6 for others. Problems with sums too long for this bound are left to
+/// direct summation. Errors spread over the tiles, though: of normally distributed numbers they are
+/// up to seven times those of direct summation, and up to fifteen times where a few numbers are far
+/// larger than the others. A NaN or infinity reaches all pixels of its tiles of 4x4, in gradients
+/// with stride 2 of 8x8. (Other algorithms, too, multiply some by the zeros of padding: direct
+/// tiles, shifted products, lines of depthwise convolutions and, where images are no larger than
+/// kernels, dense matrices let them reach pixels of the same image, or weights, that no product of
+/// theirs belongs to.)
 ///
 /// On unless FACULA_WINOGRAD=0.
 FACULA_API bool winograd();

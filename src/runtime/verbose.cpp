@@ -1,6 +1,7 @@
 #include "runtime/verbose.h"
 
 #include <chrono>
+#include <utility>
 
 #include "base/log.h"
 
@@ -65,11 +66,25 @@ std::string refusals(const Implementation& implementation, const std::vector<Imp
   return text;
 }
 
+/// The op whose implementation runs on this thread, and may call others.
+thread_local constinit const char* running = nullptr;
+
+class Running {
+ public:
+  explicit Running(const char* op) : caller(std::exchange(running, op)) {}
+  ~Running() { running = caller; }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+  const char* const caller;
+};
+
 }  // namespace
 
 void run_verbosely(const Implementation& implementation, const std::vector<Implementation>& list,
                    const KernelArgs& args) {
   const std::string reasons = refusals(implementation, list, args);
+  const Running own(args.call.op.name);
   const auto start = std::chrono::steady_clock::now();
   implementation.run(args);
   const std::chrono::duration<double, std::milli> elapsed =
@@ -80,9 +95,10 @@ void run_verbosely(const Implementation& implementation, const std::vector<Imple
     problem += fmt::format("{}{}{}", problem.empty() ? "" : " ", name_of(args.in(i).dtype()),
                            args.in(i).sizes().str());
   }
-  log_info("{} {} {{{}}} {}: {:.4f} ms, {}{}", args.call.op.name, problem,
+  const std::string whole = own.caller ? fmt::format("; part of {}", own.caller) : "";
+  log_info("{} {} {{{}}} {}: {:.4f} ms, {}{}{}", args.call.op.name, problem,
            attrs_str(args.call.op.attrs, args.call.attributes), implementation.name,
-           elapsed.count(), rate(args, elapsed.count()), reasons);
+           elapsed.count(), rate(args, elapsed.count()), reasons, whole);
 }
 
 }  // namespace facula::runtime

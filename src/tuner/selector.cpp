@@ -66,7 +66,11 @@ std::string problem_of(const KernelArgs& args, const std::vector<Implementation>
   return problem;
 }
 
-std::string threads_suffix() { return fmt::format(" {} threads", get_num_threads()); }
+/// What follows the problem in the keys of decisions.
+constexpr char kWithThreads[] = " with ";
+std::string threads_suffix() {
+  return fmt::format("{}{} threads", kWithThreads, get_num_threads());
+}
 
 Seconds time_of(const Implementation& implementation, const KernelArgs& args) {
   const auto start = std::chrono::steady_clock::now();
@@ -74,13 +78,16 @@ Seconds time_of(const Implementation& implementation, const KernelArgs& args) {
   return std::chrono::steady_clock::now() - start;
 }
 
-/// The same; infinite where there is no memory for an implementation that need not run.
-Seconds time_if_it_fits(const Implementation& implementation, const KernelArgs& args) {
+/// The same; infinite where an implementation that need not run fails, as for want of memory.
+Seconds time_if_it_runs(const Implementation& implementation, const KernelArgs& args) {
   try {
     return time_of(implementation, args);
   } catch (const OutOfMemory&) {
-    return Seconds(std::numeric_limits<double>::infinity());
+  } catch (const Error& error) {
+    log_warning("benchmark: {} of {} failed and is not used: {}", implementation.name,
+                args.call.op.name, error.what());
   }
+  return Seconds(std::numeric_limits<double>::infinity());
 }
 
 double median(std::vector<double> values) {
@@ -94,7 +101,7 @@ std::vector<double> measure(const std::vector<Implementation>& list,
                             const std::vector<std::size_t>& candidates, const KernelArgs& args) {
   const auto run = [&](std::size_t k) {
     const Implementation& implementation = list[candidates[k]];
-    return k == 0 ? time_of(implementation, args) : time_if_it_fits(implementation, args);
+    return k == 0 ? time_of(implementation, args) : time_if_it_runs(implementation, args);
   };
   for (std::size_t k = 0; k < candidates.size(); ++k) run(k);  // which may prepare something
   std::vector<std::vector<double>> samples(candidates.size());
@@ -186,8 +193,9 @@ std::optional<std::size_t> MeasuringSelector::recall(const std::string& problem,
   auto loaded = choices_.find(problem + threads);
   if (loaded == choices_.end() && alternatives_ == backends::cpu::Alternatives::any_rounding) {
     // Equal bits matter more than the best choice for this number of threads.
-    loaded = choices_.lower_bound(problem + " ");
-    if (loaded != choices_.end() && !loaded->first.starts_with(problem + " ")) return std::nullopt;
+    const std::string start = problem + kWithThreads;
+    loaded = choices_.lower_bound(start);
+    if (loaded != choices_.end() && !loaded->first.starts_with(start)) return std::nullopt;
   }
   if (loaded == choices_.end()) return std::nullopt;
   for (const std::size_t i : candidates) {

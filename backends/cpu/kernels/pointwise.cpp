@@ -58,21 +58,6 @@ template <int V>
   part ? X::store(to + v * kWidth, value, last) : X::store(to + v * kWidth, value);
 }
 
-/// Panel after panel, each as rows of its vectors.
-void pack_weights(const float* weights, std::int64_t input_stride, std::int64_t output_stride,
-                  std::int64_t inputs, std::int64_t outputs, float* packed) {
-  for (std::int64_t first = 0; first < outputs;) {
-    const std::int64_t columns = panel_columns(outputs - first);
-    for (std::int64_t k = 0; k < inputs; ++k) {
-      const float* from = weights + k * input_stride + first * output_stride;
-      for (std::int64_t j = 0; j < columns; ++j) {
-        *packed++ = first + j < outputs ? from[j * output_stride] : 0.0f;
-      }
-    }
-    first += columns;
-  }
-}
-
 /// R rows from x, the V vectors of a panel, of which the last has `last` lanes in the result.
 /// Fetches the next R rows meanwhile: to the processor this looks like R streams of their own, too
 /// short to be foreseen.
@@ -132,8 +117,8 @@ void product_panel(const RowProduct& p, const float* panel, std::int64_t first) 
 }
 
 void multiply(const RowProduct& p) {
-  const float* panel = p.packed_weights;
-  for (std::int64_t first = 0; first < p.outputs;) {
+  const float* panel = p.packed_weights + p.inputs * p.first_output;
+  for (std::int64_t first = p.first_output; first < p.end_output;) {
     const int vectors = panel_vectors(vectors_of(p.outputs - first));
     with_vectors(vectors, [&]<int V>() { product_panel<V>(p, panel, first); });
     panel += p.inputs * vectors * kWidth;
@@ -350,7 +335,7 @@ void correlate(const RowCorrelation& p) {
 
 }  // namespace
 
-extern const PointwiseKernels pointwise_kernels = {padded,   pack_weights,  panel_columns,
-                                                   multiply, multiply_taps, correlate};
+extern const PointwiseKernels pointwise_kernels = {padded, panel_columns, multiply, multiply_taps,
+                                                   correlate};
 
 }  // namespace facula::cpu::FACULA_ISA

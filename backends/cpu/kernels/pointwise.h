@@ -8,12 +8,14 @@
 
 namespace facula::cpu {
 
-/// out[i][j] = bias[j] + sum over k of x[i][k] * weights[k][j], for rows i of consecutive elements;
-/// k ascending with a single partial sum, so that no cutting of the rows changes bits.
+/// out[i][j] = bias[j] + sum over k of x[i][k] * weights[k][j], for rows i of consecutive elements
+/// and some of the outputs j; k ascending with a single partial sum, so that no cutting of either
+/// changes bits.
 struct RowProduct {
   std::int64_t rows, inputs, outputs;
+  std::int64_t first_output, end_output;  ///< where panels begin, or behind the last one
   const float* x;
-  const float* packed_weights;  ///< from pack_weights()
+  const float* packed_weights;  ///< panels
   const float* bias;            ///< `outputs` values, or null
   float* out;
   /// Stores past the caches: `out` must be aligned to a cache line and `outputs` divisible by 16.
@@ -22,7 +24,7 @@ struct RowProduct {
 
 /// A tap of a convolution: a matrix, and where the rows lie that it multiplies.
 struct PackedTap {
-  const float* weights;  ///< of all inputs and outputs, as from pack_weights()
+  const float* weights;  ///< panels, of all inputs and outputs
   std::int64_t offset;   ///< elements from x_rows
 };
 
@@ -66,12 +68,9 @@ struct RowCorrelation {
 struct PointwiseKernels {
   /// Elements of a row of n, filled up to whole vectors.
   std::int64_t (*padded)(std::int64_t n);
-  /// Packs the matrix [inputs, outputs] whose element (k, j) is at weights[k * input_stride + j *
-  /// output_stride] into inputs * padded(outputs) elements.
-  void (*pack_weights)(const float* weights, std::int64_t input_stride, std::int64_t output_stride,
-                       std::int64_t inputs, std::int64_t outputs, float* packed);
   /// Columns of the next panel of packed weights when `left` are left, as of those before it. The
-  /// panels follow each other, and each has a row of so many columns for every input.
+  /// panels follow each other, and each has a row of so many columns for every input; what is
+  /// beyond the outputs is 0 (packed_taps.h).
   std::int64_t (*panel_columns)(std::int64_t left);
   void (*multiply)(const RowProduct& product);
   void (*multiply_taps)(const TapsProduct& product);

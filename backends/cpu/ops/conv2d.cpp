@@ -30,6 +30,10 @@ constexpr std::int64_t kMostChunks = 8;
 constexpr std::int64_t kChunkWork = 512 << 10;
 constexpr std::int64_t kCopiedElements = 64 << 10;
 
+/// With one tap of so many channels, rows of a plane are worth what is packed and joined for them
+/// from so many pixels on, in gradients of weights from more.
+constexpr std::int64_t kManyChannels = 256, kFewestPixels = 64, kFewestSummed = 256;
+
 /// Planes [channels, h, w] surrounded by zeros (or cropped where `top` or `left` are negative).
 struct PaddedPlanes {
   std::int64_t channels, h, w;
@@ -187,16 +191,20 @@ void gather_input_gradient(const KernelArgs& args, const ConvShape& s) {
   shifts.fill(offsets.data(), true);
   // Weights as [input channel][output channel, row, column].
   const std::int64_t taps = s.kh * s.kw;
-  const Scratch<T> turned(s.c * shifts.count());
   const T* w = weight.impl()->typed<T>();
-  for (std::int64_t o = 0; o < s.oc; ++o) {
-    for (std::int64_t c = 0; c < s.c; ++c) {
-      std::memcpy(turned.data() + (c * s.oc + o) * taps, w + (o * s.c + c) * taps,
-                  static_cast<std::size_t>(taps) * sizeof(T));
-    }
-  }
   const Scratch<T> packed(loops.packed_size(s.c, shifts.count()));
-  loops.pack(turned.data(), shifts.count(), 1, s.c, shifts.count(), packed.data());
+  if (taps == 1) {
+    loops.pack(w, 1, s.c, s.c, s.oc, packed.data());
+  } else {
+    const Scratch<T> turned(s.c * shifts.count());
+    for (std::int64_t o = 0; o < s.oc; ++o) {
+      for (std::int64_t c = 0; c < s.c; ++c) {
+        std::memcpy(turned.data() + (c * s.oc + o) * taps, w + (o * s.c + c) * taps,
+                    static_cast<std::size_t>(taps) * sizeof(T));
+      }
+    }
+    loops.pack(turned.data(), shifts.count(), 1, s.c, shifts.count(), packed.data());
+  }
   ShiftedProduct<T>{s.n,
                     planes,
                     offsets.data(),
@@ -338,10 +346,14 @@ Refusal refuse(const KernelArgs& args) {
   if (conv_kind(args) == ConvKind::forward && is_channels_last(args.out())) return "channels_last";
   if (mostly_padding(s)) return "far more padding than image";
   if (args.in(0).dtype() == kFloat64) return nullptr;
-  if (conv_kind(args) == ConvKind::backward_weight &&
-      (args.in(0).suggest_memory_format() == kChannelsLast ||
-       args.in(1).suggest_memory_format() == kChannelsLast)) {
+  const bool of_weights = conv_kind(args) == ConvKind::backward_weight;
+  if (of_weights && (args.in(0).suggest_memory_format() == kChannelsLast ||
+                     args.in(1).suggest_memory_format() == kChannelsLast)) {
     return "channels_last";
+  }
+  if (s.kh * s.kw == 1 && std::min(s.c, s.oc) >= kManyChannels &&
+      s.oh * s.ow < (of_weights ? kFewestSummed : kFewestPixels)) {
+    return "small images of many channels";
   }
   if (20 * s.ow < 17 * (s.w + 2 * s.pad_w)) return "narrow images: much of the work would be waste";
   return nullptr;

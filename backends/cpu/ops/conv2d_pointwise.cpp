@@ -4,10 +4,13 @@
 #include "backends/cpu/convolution.h"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include <facula/ops.h>
 
 #include "backends/cpu/kernels/pointwise.h"
+#include "backends/cpu/packed_taps.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/streaming.h"
@@ -20,6 +23,13 @@ namespace {
 /// Elements of a slice's pixels, which stay in the second-level cache while all weights go by; and
 /// pixels of a slice.
 constexpr std::int64_t kSliceElements = 32768, kFewestPixels = 48, kMostPixels = 512;
+/// So many weights do not stay in the second-level cache, and are read too often where there are
+/// but so few pixels; nor do so many sums of gradients.
+constexpr std::int64_t kLargeWeights = 1 << 19, kFewPixels = 512, kManySums = 1 << 18;
+/// With fewer channels than this, nothing else has such blocks.
+constexpr std::int64_t kFewestChannels = 48;
+/// Tasks to share out, where there is so much to do.
+constexpr std::int64_t kTasks = 8;
 /// Elements of a chunk of rows, and rows, that stay in that cache while all sums go by.
 constexpr std::int64_t kChunkElements = 32768, kFewestRows = 32;
 /// Partial weight gradients: at most so many, and so many elements together, beyond two.
@@ -49,24 +59,44 @@ Tensor meeting_pixels(const Tensor& images, const ConvShape& s) {
   return slice(slice(images, 2, 0, s.h, s.stride_h), 3, 0, s.w, s.stride_w);
 }
 
-/// Pixels of a slice.
+/// Pixels of a slice, of which all are about as large.
 std::int64_t pixels_at_a_time(const RowProduct& p) {
-  return std::clamp(kSliceElements / p.inputs, kFewestPixels, kMostPixels);
+  const std::int64_t most = std::clamp(kSliceElements / p.inputs, kFewestPixels, kMostPixels);
+  return divide_up(p.rows, divide_up(p.rows, most));
 }
 
-/// out[pixel] = x[pixel] * weights, of `pixels` rows, and what follows a convolution.
-void multiply(const RowProduct& whole, const ConvEpilogue& epilogue) {
-  const std::int64_t per_slice = pixels_at_a_time(whole);
-  base::parallel_for(divide_up(whole.rows, per_slice), [&](std::int64_t slice) {
+/// out[pixel] = x[pixel] * weights, and what follows a convolution. Where there are few slices of
+/// pixels, panels of weights are shared out as well.
+void multiply(const RowProduct& whole, std::span<const std::int64_t> panels,
+              const ConvEpilogue& epilogue) {
+  const std::int64_t per_slice = pixels_at_a_time(whole), count = std::ssize(panels);
+  const std::int64_t slices = divide_up(whole.rows, per_slice);
+  const std::int64_t parts = std::min(count, divide_up(kTasks, slices));
+  const auto rows_of = [&](std::int64_t slice) {
     const std::int64_t first = slice * per_slice;
     RowProduct own = whole;
     own.rows = std::min(per_slice, whole.rows - first);
     own.x += first * whole.inputs;
     own.out += first * whole.outputs;
+    return own;
+  };
+  const auto finish = [&](std::int64_t slice) {
+    const RowProduct own = rows_of(slice);
+    epilogue.finish(own.out, slice * per_slice, own.rows);
+  };
+  base::parallel_for(slices * parts, [&](std::int64_t task) {
+    const std::int64_t slice = task / parts, part = task % parts;
+    const auto output = [&](std::int64_t panel) {
+      return panel < count ? panels[static_cast<std::size_t>(panel)] : whole.outputs;
+    };
+    RowProduct own = rows_of(slice);
+    own.first_output = output(count * part / parts);
+    own.end_output = output(count * (part + 1) / parts);
     kernels().multiply(own);
-    epilogue.finish(own.out, first, own.rows);
+    if (parts == 1) finish(slice);
     if (own.stream) finish_streaming();
   });
+  if (parts > 1 && !epilogue.empty()) base::parallel_for(slices, finish);
 }
 
 /// The same to every stride-th pixel of images, [n, c, h, w] in channels_last, and zeros to the
@@ -119,11 +149,10 @@ void run_product(const KernelArgs& args, const ConvShape& s, bool forward) {
       direct ? args.out() : new_tensor(args.out().sizes(), kFloat32, kCPU, kChannelsLast);
 
   const std::int64_t inputs = forward ? s.c : s.oc, outputs = forward ? s.oc : s.c;
-  const WeightMatrix w(args.in(1));
-  const Scratch<float> packed(inputs * kernels().padded(outputs));
-  kernels().pack_weights(w.data, forward ? w.input_stride : w.output_stride,
-                         forward ? w.output_stride : w.input_stride, inputs, outputs,
-                         packed.data());
+  const Tensor weight = with_taps(args.in(1).detach());
+  Taps<const float> taps = taps_of<const float>(weight);
+  if (!forward) std::swap(taps.channel_stride, taps.output_stride);
+  const PackedTaps packed(taps, 1, inputs, outputs);
   const Tensor bias = args.has(2) ? args.in(2).detach().contiguous() : Tensor();
   const ConvEpilogue epilogue(args, kChannelsLast);
   float* to = out.impl()->typed<float>();
@@ -132,12 +161,14 @@ void run_product(const KernelArgs& args, const ConvShape& s, bool forward) {
       .rows = s.n * s.oh * s.ow,
       .inputs = inputs,
       .outputs = outputs,
+      .first_output = 0,
+      .end_output = outputs,
       .x = x.impl()->typed<float>(),
-      .packed_weights = packed.data(),
+      .packed_weights = packed.tap(0),
       .bias = bias.defined() ? bias.impl()->typed<float>() : nullptr,
       .out = to,
       .stream = !scatters && whole_lines && epilogue.empty() && worth_streaming(out.nbytes())};
-  scatters ? multiply_apart(product, s, out) : multiply(product, epilogue);
+  scatters ? multiply_apart(product, s, out) : multiply(product, packed.panels(), epilogue);
   if (!direct) args.out().copy_(out);
 }
 
@@ -206,6 +237,14 @@ void run_weight_gradient(const KernelArgs& args, const ConvShape& s) {
   });
 }
 
+/// Whether "tap by tap", which goes through weights and their sums by blocks, is faster.
+bool better_by_blocks(const ConvShape& s, bool weights) {
+  const std::int64_t elements = s.c * s.oc, pixels = s.n * s.oh * s.ow;
+  if (std::min(s.c, s.oc) < kFewestChannels) return false;
+  return weights ? elements >= kManySums || pixels < 2 * kPartPixels
+                 : elements >= kLargeWeights && pixels <= kFewPixels;
+}
+
 Refusal refuse(const KernelArgs& args) {
   if (args.in(0).dtype() != kFloat32) return "only float32";
   const ConvShape s = conv_shape_of(args);
@@ -215,6 +254,7 @@ Refusal refuse(const KernelArgs& args) {
   // Of images that lie in planes, a product with the other operand's rows needs no copy.
   const bool weights = conv_kind(args) == ConvKind::backward_weight;
   if (weights && strided(s)) return "strides, which others take without gathering pixels";
+  if (better_by_blocks(s, weights)) return "few pixels or large weights";
   const Tensor& first = weights ? args.in(1) : args.in(0);
   if (first.suggest_memory_format() != kChannelsLast && s.h * s.w > 1) return "not channels_last";
   return refuse_epilogue(args);

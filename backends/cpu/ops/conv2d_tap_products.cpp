@@ -5,17 +5,15 @@
 #include "backends/cpu/convolution.h"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 #include <vector>
 
 #include <facula/ops.h>
 
-#include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/kernels/pointwise.h"
 #include "backends/cpu/ops/tap_meeting.h"
+#include "backends/cpu/packed_taps.h"
 #include "backends/cpu/registration.h"
-#include "backends/cpu/scratch.h"
 #include "backends/cpu/weight_taps.h"
 #include "base/divide_up.h"
 #include "base/thread_pool.h"
@@ -31,57 +29,17 @@ constexpr std::int64_t kInputs = 16;
 /// Tasks to share out come in multiples of this, where there is so much to do, and the pixels that
 /// are worth a slice: fewer would read the weights too often.
 constexpr std::int64_t kTasks = 8, kFewestPixels = 64;
-/// Channels whose weights are packed at a time.
-constexpr std::int64_t kPackedChannels = 64;
 /// Below, the library's blocks of channels fill registers better.
 constexpr std::int64_t kFewestChannels = 48;
+/// Contiguous images are worth a conversion where they are so few that slices of whole images, the
+/// library's, are no work for all threads.
+constexpr std::int64_t kMostConverted = 8;
 /// With more taps most pixels would go through taps of their own.
 constexpr std::int64_t kMostTaps = 128;
 
 using base::divide_up;
 
 const PointwiseKernels& kernels() { return pointwise_kernels(); }
-
-/// The matrices [inputs, outputs] of all taps, packed one after the other.
-class PackedTaps {
- public:
-  PackedTaps(const Taps<const float>& taps, std::int64_t count, std::int64_t inputs,
-             std::int64_t outputs)
-      : inputs_(inputs), tap_size_(inputs * kernels().padded(outputs)), data_(count * tap_size_) {
-    const std::int64_t blocks = divide_up(inputs, kPackedChannels);
-    for (std::int64_t k = 0; k < outputs; k += kernels().panel_columns(outputs - k)) {
-      panels_.push_back(k);
-    }
-    base::parallel_for(std::ssize(panels_) * blocks, [&](std::int64_t slice) {
-      const std::int64_t k = panels_[static_cast<std::size_t>(slice / blocks)];
-      const std::int64_t c = slice % blocks * kPackedChannels;
-      pack(taps.from(c, k), count, c, std::min(kPackedChannels, inputs - c), k, outputs - k);
-    });
-  }
-
-  const float* tap(std::int64_t number) const { return data_.data() + number * tap_size_; }
-  /// The outputs that panels begin with.
-  std::span<const std::int64_t> panels() const { return panels_; }
-
- private:
-  /// Some channels of the panel that begins at an output, before which so many are left.
-  void pack(const Taps<const float>& taps, std::int64_t count, std::int64_t channel,
-            std::int64_t channels, std::int64_t output, std::int64_t left) const {
-    const std::int64_t columns = kernels().panel_columns(left), outputs = std::min(columns, left);
-    const Scratch<float> buffer(count * channels * outputs);
-    const auto dense = gather_outputs(taps, count, channels, outputs, buffer.data());
-    for (std::int64_t i = 0; i < count; ++i) {
-      float* to = data_.data() + i * tap_size_ + inputs_ * output + channel * columns;
-      if (outputs < columns) std::fill_n(to, channels * columns, 0.0f);
-      gemm_loops<float>().copy(dense.data + i * dense.tap_stride, dense.channel_stride, channels,
-                               outputs, to, columns);
-    }
-  }
-
-  std::int64_t inputs_, tap_size_;
-  std::vector<std::int64_t> panels_;
-  Scratch<float> data_;
-};
 
 /// Positions of the result along one dimension that meet the source through the same taps.
 struct Meetings {
@@ -300,7 +258,8 @@ Refusal refuse(const KernelArgs& args) {
   if (s.groups != 1) return "groups";
   if (std::min(s.c, s.oc) < kFewestChannels) return "few channels";
   if (s.kh * s.kw > kMostTaps) return "many taps";
-  if (args.in(0).suggest_memory_format() != kChannelsLast) return "not channels_last";
+  const bool convert = args.in(0).suggest_memory_format() != kChannelsLast;
+  if (convert && s.n > kMostConverted) return "many contiguous images";
   return refuse_epilogue(args);
 }
 

@@ -1,0 +1,48 @@
+#include "backends/cpu/packed_taps.h"
+
+#include <algorithm>
+
+#include "backends/cpu/kernels/gemm.h"
+#include "backends/cpu/kernels/pointwise.h"
+#include "base/divide_up.h"
+#include "base/thread_pool.h"
+
+namespace facula::cpu {
+namespace {
+
+/// Channels whose weights are packed at a time.
+constexpr std::int64_t kPackedChannels = 64;
+
+}  // namespace
+
+PackedTaps::PackedTaps(const Taps<const float>& taps, std::int64_t count, std::int64_t inputs,
+                       std::int64_t outputs)
+    : inputs_(inputs),
+      tap_size_(inputs * pointwise_kernels().padded(outputs)),
+      data_(count * tap_size_) {
+  const auto columns = pointwise_kernels().panel_columns;
+  for (std::int64_t k = 0; k < outputs; k += columns(outputs - k)) panels_.push_back(k);
+  const std::int64_t blocks = base::divide_up(inputs, kPackedChannels);
+  base::parallel_for(std::ssize(panels_) * blocks, [&](std::int64_t slice) {
+    const std::int64_t k = panels_[static_cast<std::size_t>(slice / blocks)];
+    const std::int64_t c = slice % blocks * kPackedChannels;
+    pack(taps.from(c, k), count, c, std::min(kPackedChannels, inputs - c), k, outputs - k);
+  });
+}
+
+/// Some channels of the panel that begins at an output, before which so many are left.
+void PackedTaps::pack(const Taps<const float>& taps, std::int64_t count, std::int64_t channel,
+                      std::int64_t channels, std::int64_t output, std::int64_t left) const {
+  const std::int64_t columns = pointwise_kernels().panel_columns(left),
+                     outputs = std::min(columns, left);
+  const Scratch<float> buffer(count * channels * outputs);
+  const auto dense = gather_outputs(taps, count, channels, outputs, buffer.data());
+  for (std::int64_t i = 0; i < count; ++i) {
+    float* to = data_.data() + i * tap_size_ + inputs_ * output + channel * columns;
+    if (outputs < columns) std::fill_n(to, channels * columns, 0.0f);
+    gemm_loops<float>().copy(dense.data + i * dense.tap_stride, dense.channel_stride, channels,
+                             outputs, to, columns);
+  }
+}
+
+}  // namespace facula::cpu
