@@ -120,7 +120,7 @@ void rebase(const Tensor& self, const Tensor& result) {
     impl.set(TensorImpl::kRequiresGrad, false);
   }
   impl.set(TensorImpl::kIsView, false);
-  if (impl.storage) impl.storage->histories.count(impl.family);
+  if (impl.storage) impl.storage->histories.add(impl.family, impl.requires_grad());
 }
 
 Tensor before_write(const Tensor& self, bool keep_values) {

@@ -9,29 +9,36 @@
 
 namespace facula {
 
-/// The in-place writes to a storage that changed a recorded history. A view that was taken before
-/// one is stale, if that was made to the tensor it is a view of or to another view of that:
-/// detach() begins a family of its own. The original's is number 0.
+/// The in-place writes to a storage that changed a recorded history, numbered from 1. Views taken
+/// before one are stale, if it was made to the tensor that they are views of or to another view of
+/// that: detach() begins a family of its own; the original's is number 0. Those that have no
+/// history themselves are so only until all of the tensor is overwritten with constants.
 struct Histories {
-  std::uint32_t original = 0;                   ///< the number of its last such write
-  std::uint32_t families = 0;                   ///< begun by detach()
-  std::uint32_t latest_family = 0, latest = 0;  ///< of detached ones, and its last such write
-  std::uint32_t others = 0;                     ///< the last of those before it
+  /// The number of a write, doubled, and 1 more if it left a history.
+  using Write = std::uint32_t;
 
-  std::uint32_t writes() const { return original > latest ? original : latest; }
-  /// The last write to a family, or to one of several detached ones.
-  std::uint32_t last_of(std::uint32_t family) const {
-    return family == 0 ? original : family == latest_family ? latest : others;
+  Write original = 0;               ///< the last to the original
+  std::uint32_t families = 0;       ///< begun by detach()
+  std::uint32_t latest_family = 0;  ///< of the detached ones
+  Write latest = 0;                 ///< the last to that
+  Write others = 0;  ///< the last to one of the others, with a history if any has one
+
+  /// The number of the last write of all.
+  std::uint32_t count() const { return (original > latest ? original : latest) / 2; }
+  /// Whether views of the family, taken after so many writes, are stale.
+  bool stale(std::uint32_t family, std::uint32_t taken_after, bool with_history) const {
+    const Write last = family == 0 ? original : family == latest_family ? latest : others;
+    return last / 2 > taken_after && (with_history || last % 2 == 1);
   }
-  void count(std::uint32_t family) {
-    const std::uint32_t number = writes() + 1;
+  void add(std::uint32_t family, bool leaves_history) {
+    const Write write = (count() + 1) * 2 + (leaves_history ? 1 : 0);
     if (family == 0) {
-      original = number;
+      original = write;
       return;
     }
-    if (family != latest_family) others = latest;
+    if (family != latest_family) others = latest | others % 2;
     latest_family = family;
-    latest = number;
+    latest = write;
   }
 };
 

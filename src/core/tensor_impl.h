@@ -34,7 +34,7 @@ struct TensorImpl : detail::TensorHead {
   std::uint8_t dim = 0;
   Device device;
   std::uint16_t output_index = 0;  ///< which output of `node` this is
-  /// Histories::writes() when this view was taken.
+  /// Histories::count() when this view was taken.
   std::uint32_t view_history = 0;
   /// Of histories: that of the detached tensor which this is, or is a view of.
   std::uint32_t family = 0;
@@ -123,13 +123,13 @@ inline bool same_sizes(const TensorImpl& a, const TensorImpl& b) {
 /// after it was taken.
 inline bool has_stale_history(const TensorImpl& impl) {
   return impl.has(TensorImpl::kIsView) && impl.storage &&
-         impl.storage->histories.last_of(impl.family) > impl.view_history;
+         impl.storage->histories.stale(impl.family, impl.view_history, impl.requires_grad());
 }
 /// Makes `view` one of `base`, with which it shares elements and histories.
 inline void set_view_of(const TensorImpl& base, TensorImpl& view) {
   view.set(TensorImpl::kIsView);
   view.family = base.family;
-  if (base.storage) view.view_history = base.storage->histories.writes();
+  if (base.storage) view.view_history = base.storage->histories.count();
 }
 
 /// True if the elements lie densely in row-major or, for 4-d, channels_last order.

@@ -360,6 +360,8 @@ void replace_elements(const Tensor& target, const Tensor& source) {
   std::swap(to.storage, from.storage);
   std::swap(to.data, from.data);
   std::swap(to.offset, from.offset);
+  std::swap(to.family, from.family);
+  std::swap(to.view_history, from.view_history);
   std::swap(to.dtype, from.dtype);
   std::swap(to.device, from.device);
   const Dims sizes = from.size_list(), strides = from.stride_list();

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/thread_pool.h"
 #include "core/number_range.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/in_call.h"
@@ -78,7 +79,13 @@ Tensor values_by(const char* op, std::int64_t count, const TensorOptions& option
   });
   if (options.device.is_null()) return values;
   auto* data = values.impl()->typed<T>();
-  for (std::int64_t i = 0; i < count; ++i) data[i] = value_of(i);
+  constexpr std::int64_t kSlice = 1 << 15;
+  base::parallel_for((count + kSlice - 1) / kSlice, [&](std::int64_t slice) {
+    const std::int64_t end = std::min(count, (slice + 1) * kSlice);
+    const F value = value_of;  // a copy, which no store can change
+    T* const to = data;
+    for (std::int64_t i = slice * kSlice; i < end; ++i) to[i] = value(i);
+  });
   return values;
 }
 

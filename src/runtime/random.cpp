@@ -2,9 +2,11 @@
 #include <facula/generator.h>
 #include <facula/ops.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "base/check.h"
+#include "base/thread_pool.h"
 #include "core/number_range.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/in_call.h"
@@ -126,7 +128,12 @@ Tensor randint(std::int64_t low, std::int64_t high, IntList sizes, const TensorO
   Tensor values = in_call("randint", sizes, [&] { return random_bits(sizes, generator); });
   auto* data = values.impl()->typed<std::int64_t>();
   const auto range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
-  for (std::int64_t i = 0; i < values.numel(); ++i) data[i] = low + scaled(data[i], range);
+  constexpr std::int64_t kSlice = 1 << 14;
+  const std::int64_t n = values.numel();
+  base::parallel_for((n + kSlice - 1) / kSlice, [&](std::int64_t slice) {
+    const std::int64_t end = std::min(n, (slice + 1) * kSlice);
+    for (std::int64_t i = slice * kSlice; i < end; ++i) data[i] = low + scaled(data[i], range);
+  });
   values = values.to(dtype).to(options.device);
   if (options.requires_grad) values.requires_grad_();
   return values;

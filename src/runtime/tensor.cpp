@@ -167,9 +167,9 @@ Tensor Tensor::to(Device target, DType target_dtype, bool non_blocking, bool cop
   check<DeviceError>(!device().is_null(),
                      "to: a tensor on the null device has no elements to move");
   return in_call("to", sizes(), [&] {
-    Tensor moved = is_dense(*source.impl())
-                       ? new_strided(sizes(), source.strides(), target_dtype, target)
-                       : new_tensor(sizes(), target_dtype, target);
+    const TensorImpl& from = *source.impl();
+    const Dims strides = is_dense(from) ? Dims(source.strides()) : dense_strides_like(from);
+    Tensor moved = new_strided(sizes(), strides, target_dtype, target);
     if (target.is_null()) return moved;
     return moved.copy_(source, non_blocking);
   });

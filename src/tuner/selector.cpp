@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <limits>
 #include <mutex>
 #include <optional>
@@ -44,6 +45,7 @@ using Seconds = std::chrono::duration<double>;
 /// Samples of each candidate, fewer once they have taken the time.
 constexpr int kMostSamples = 9, kFewestSamples = 3;
 constexpr Seconds kEnough{0.2};
+constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
 /// How much faster than the static choice another must be.
 constexpr double kWorthwhile = 0.97;
 
@@ -66,10 +68,12 @@ std::string problem_of(const KernelArgs& args, const std::vector<Implementation>
   return problem;
 }
 
-/// What follows the problem in the keys of decisions.
-constexpr char kWithThreads[] = " with ";
-std::string threads_suffix() {
-  return fmt::format("{}{} threads", kWithThreads, get_num_threads());
+std::string threads_suffix() { return fmt::format(" {} threads", get_num_threads()); }
+/// Whether the key of a decision is that of the problem, with some number of threads: those of more
+/// candidates go on with a name in quotes.
+bool is_of(const std::string& key, const std::string& problem) {
+  return key.size() > problem.size() + 1 && key.starts_with(problem + " ") &&
+         key[problem.size() + 1] != '\'';
 }
 
 Seconds time_of(const Implementation& implementation, const KernelArgs& args) {
@@ -87,7 +91,7 @@ Seconds time_if_it_runs(const Implementation& implementation, const KernelArgs& 
     log_warning("benchmark: {} of {} failed and is not used: {}", implementation.name,
                 args.call.op.name, error.what());
   }
-  return Seconds(std::numeric_limits<double>::infinity());
+  return kNever;
 }
 
 double median(std::vector<double> values) {
@@ -103,15 +107,16 @@ std::vector<double> measure(const std::vector<Implementation>& list,
     const Implementation& implementation = list[candidates[k]];
     return k == 0 ? time_of(implementation, args) : time_if_it_runs(implementation, args);
   };
-  for (std::size_t k = 0; k < candidates.size(); ++k) run(k);  // which may prepare something
+  std::vector<bool> runs;  // found out by first calls, which may prepare something
+  for (std::size_t k = 0; k < candidates.size(); ++k) runs.push_back(std::isfinite(run(k).count()));
   std::vector<std::vector<double>> samples(candidates.size());
   Seconds spent{0};
   for (int round = 0; round < kMostSamples && (round < kFewestSamples || spent < kEnough);
        ++round) {
     for (std::size_t k = 0; k < candidates.size(); ++k) {
-      const Seconds time = run(k);
+      const Seconds time = runs[k] ? run(k) : kNever;
       samples[k].push_back(time.count() * 1e3);
-      spent += time;
+      if (runs[k]) spent += time;
     }
   }
   std::vector<double> medians;
@@ -193,9 +198,8 @@ std::optional<std::size_t> MeasuringSelector::recall(const std::string& problem,
   auto loaded = choices_.find(problem + threads);
   if (loaded == choices_.end() && alternatives_ == backends::cpu::Alternatives::any_rounding) {
     // Equal bits matter more than the best choice for this number of threads.
-    const std::string start = problem + kWithThreads;
-    loaded = choices_.lower_bound(start);
-    if (loaded != choices_.end() && !loaded->first.starts_with(start)) return std::nullopt;
+    loaded = std::ranges::find_if(choices_,
+                                  [&](const auto& choice) { return is_of(choice.first, problem); });
   }
   if (loaded == choices_.end()) return std::nullopt;
   for (const std::size_t i : candidates) {

@@ -230,6 +230,21 @@ TEST(InPlace, ConstantsIntoStaleViewsAreAnErrorBeforeAnythingIsWritten) {
   expect_values(v.fill_(7), {7, 7, 7, 7});
 }
 
+TEST(InPlace, ViewsAreCurrentAgainOnceTheirTensorHasNoHistory) {
+  const Tensor x = leaf({1, 2, 3, 4}), y = zeros({4}), rows = y.view({2, 2});
+  for (int step = 0; step < 3; ++step) {
+    rows.fill_(step);
+    y.add_(x * x);
+    EXPECT_ERROR(AutogradError, "take the view again", rows.fill_(step));
+    const Tensor recorded = y.view({2, 2});
+    sum(y).backward();
+    y.zero_();
+    EXPECT_ERROR(AutogradError, "take the view again", recorded * 1);
+    expect_values(rows * 1, {0, 0, 0, 0});
+  }
+  expect_values(x.grad(), {6, 12, 18, 24});
+}
+
 TEST(InPlace, ViewsTakenBeforeATensorJoinedTheGraphAreStale) {
   const Tensor x = leaf({1, 2});
   const Tensor y = zeros({2});

@@ -399,6 +399,18 @@ TEST(Module, LoadsState) {
   EXPECT_TRUE(target.first.fc.weight.requires_grad());
 }
 
+TEST(Module, ConvertedTensorsShareNoHistoryWithOthers) {
+  struct Holder : Module {
+    explicit Holder(const Tensor& values) : held(*this, "held", values) {}
+    Buffer held;
+  };
+  Holder holder(zeros({2}).detach());
+  holder.to(kFloat64);
+  const Tensor held = holder.held, view = held.detach().view({2, 1});
+  held.mul_(ones({2}, kFloat64).requires_grad_());
+  EXPECT_FALSE((view * 1).requires_grad());
+}
+
 TEST(Module, LoadErrorsListEverythingAndChangeNothing) {
   Model source, target;
   StateDict state = source.state_dict();

@@ -83,6 +83,16 @@ To convert(From from) {
   }
 }
 
+template <class T>
+void fill(T* to, std::int64_t n, T value, bool stream) {
+  constexpr std::int64_t kLine = kLineBytes / sizeof(T);
+  alignas(kLineBytes) T line[kLine];
+  for (T& element : line) element = value;
+  std::int64_t i = 0;
+  for (; stream && i + kLine <= n; i += kLine) stream_line(to + i, line);
+  for (; i < n; ++i) to[i] = value;
+}
+
 template <class To, class From>
 void loop(const void*, std::int64_t n, char* const* pointers, const std::int64_t* strides,
           [[maybe_unused]] bool stream) {
@@ -98,6 +108,14 @@ void loop(const void*, std::int64_t n, char* const* pointers, const std::int64_t
       for (; i < n; ++i) to[i] = convert<To>(from[i]);
     }
     return;
+  }
+  if (strides[0] == sizeof(To) && strides[1] == 0) {
+    const From from = *reinterpret_cast<const From*>(pointers[1]);
+    if constexpr (std::is_same_v<To, From>) {
+      return fill(reinterpret_cast<To*>(pointers[0]), n, from, stream);
+    } else {
+      return fill(reinterpret_cast<To*>(pointers[0]), n, convert<To>(from), stream);
+    }
   }
   for (std::int64_t i = 0; i < n; ++i) {
     const From from = *reinterpret_cast<const From*>(pointers[1] + i * strides[1]);

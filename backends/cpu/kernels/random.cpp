@@ -29,25 +29,35 @@ inline double unit(std::uint32_t high, std::uint32_t low) {
 }
 
 /// Two normal values from two uniform ones; 1 - u lies in (0, 1], so the logarithm is finite.
-template <class T>
-[[gnu::always_inline]] inline void box_muller(T u, T v, T& a, T& b) {
-  const T radius = scalar::sqrt(T(-2) * scalar::log(T(1) - u));
-  const T angle = T(6.283185307179586477) * v;
+[[gnu::always_inline]] inline void box_muller(float u, float v, float& a, float& b) {
+  // Of such arguments the common ways have the same bits, and compilers vectorise them.
+  const float radius = scalar::sqrt(-2.0f * scalar::common_log(1.0f - u));
+  const float angle = 6.28318531f * v;
+  a = radius * scalar::common_cos(angle);
+  b = radius * scalar::common_sin(angle);
+}
+[[gnu::always_inline]] inline void box_muller(double u, double v, double& a, double& b) {
+  const double radius = scalar::sqrt(-2.0 * scalar::log(1.0 - u));
+  const double angle = 6.283185307179586477 * v;
   a = radius * scalar::cos(angle);
   b = radius * scalar::sin(angle);
 }
 
-/// Calls convert(words, k, values) for each block; `PerBlock` values come from one block.
+/// Converts batches of blocks, each of which yields PerBlock values: convert(words, parts) sets the
+/// i-th of block k in parts[i][k].
 template <int PerBlock, class T, class Convert>
 void fill(std::uint64_t seed, std::uint64_t offset, std::int64_t first, std::int64_t n, T* out,
           Convert convert) {
   constexpr int kValues = kBatch * PerBlock;
   Words words;
-  T values[kValues];
+  T parts[PerBlock][kBatch], values[kValues];
   for (std::int64_t done = 0; done < n; done += kValues) {
     const auto block = static_cast<std::uint64_t>((first + done) / PerBlock);
     fill_batch(seed, offset + block, words);
-    for (int k = 0; k < kBatch; ++k) convert(words, k, values + k * PerBlock);
+    convert(words, parts);
+    for (int k = 0; k < kBatch; ++k) {
+      for (int i = 0; i < PerBlock; ++i) values[k * PerBlock + i] = parts[i][k];
+    }
     const std::int64_t count = n - done < kValues ? n - done : kValues;
     for (std::int64_t i = 0; i < count; ++i) out[done + i] = values[i];
   }
@@ -55,41 +65,63 @@ void fill(std::uint64_t seed, std::uint64_t offset, std::int64_t first, std::int
 
 void uniform_float(std::uint64_t seed, std::uint64_t offset, std::int64_t first, std::int64_t n,
                    float* out) {
-  fill<4>(seed, offset, first, n, out, [](const Words& words, int k, float* values) {
-    for (int w = 0; w < 4; ++w) values[w] = unit(words.word[w][k]);
+  fill<4>(seed, offset, first, n, out, [](const Words& words, auto& parts) {
+    for (int i = 0; i < 4; ++i) {
+      for (int k = 0; k < kBatch; ++k) parts[i][k] = unit(words.word[i][k]);
+    }
+  });
+}
+
+void dropout_factors(std::uint64_t seed, std::uint64_t offset, std::int64_t first, std::int64_t n,
+                     float p, float scale, float* out) {
+  fill<4>(seed, offset, first, n, out, [=](const Words& words, auto& parts) {
+    for (int i = 0; i < 4; ++i) {
+      for (int k = 0; k < kBatch; ++k) parts[i][k] = unit(words.word[i][k]) >= p ? scale : 0.0f;
+    }
   });
 }
 
 void uniform_double(std::uint64_t seed, std::uint64_t offset, std::int64_t first, std::int64_t n,
                     double* out) {
-  fill<2>(seed, offset, first, n, out, [](const Words& words, int k, double* values) {
-    for (int i = 0; i < 2; ++i) values[i] = unit(words.word[2 * i + 1][k], words.word[2 * i][k]);
+  fill<2>(seed, offset, first, n, out, [](const Words& words, auto& parts) {
+    for (int i = 0; i < 2; ++i) {
+      for (int k = 0; k < kBatch; ++k) {
+        parts[i][k] = unit(words.word[2 * i + 1][k], words.word[2 * i][k]);
+      }
+    }
   });
 }
 
 void normal_float(std::uint64_t seed, std::uint64_t offset, std::int64_t first, std::int64_t n,
                   float* out) {
-  fill<4>(seed, offset, first, n, out, [](const Words& words, int k, float* values) {
+  fill<4>(seed, offset, first, n, out, [](const Words& words, auto& parts) {
     for (int i = 0; i < 4; i += 2) {
-      box_muller(unit(words.word[i][k]), unit(words.word[i + 1][k]), values[i], values[i + 1]);
+      for (int k = 0; k < kBatch; ++k) {
+        box_muller(unit(words.word[i][k]), unit(words.word[i + 1][k]), parts[i][k],
+                   parts[i + 1][k]);
+      }
     }
   });
 }
 
 void normal_double(std::uint64_t seed, std::uint64_t offset, std::int64_t first, std::int64_t n,
                    double* out) {
-  fill<2>(seed, offset, first, n, out, [](const Words& words, int k, double* values) {
-    box_muller(unit(words.word[1][k], words.word[0][k]), unit(words.word[3][k], words.word[2][k]),
-               values[0], values[1]);
+  fill<2>(seed, offset, first, n, out, [](const Words& words, auto& parts) {
+    for (int k = 0; k < kBatch; ++k) {
+      box_muller(unit(words.word[1][k], words.word[0][k]), unit(words.word[3][k], words.word[2][k]),
+                 parts[0][k], parts[1][k]);
+    }
   });
 }
 
 void bits(std::uint64_t seed, std::uint64_t offset, std::int64_t first, std::int64_t n,
           std::int64_t* out) {
-  fill<2>(seed, offset, first, n, out, [](const Words& words, int k, std::int64_t* values) {
+  fill<2>(seed, offset, first, n, out, [](const Words& words, auto& parts) {
     for (int i = 0; i < 2; ++i) {
-      values[i] = static_cast<std::int64_t>(std::uint64_t{words.word[2 * i + 1][k]} << 32 |
-                                            words.word[2 * i][k]);
+      for (int k = 0; k < kBatch; ++k) {
+        parts[i][k] = static_cast<std::int64_t>(std::uint64_t{words.word[2 * i + 1][k]} << 32 |
+                                                words.word[2 * i][k]);
+      }
     }
   });
 }
@@ -97,6 +129,6 @@ void bits(std::uint64_t seed, std::uint64_t offset, std::int64_t first, std::int
 }  // namespace
 
 extern const RandomKernels random_kernels = {uniform_float, uniform_double, normal_float,
-                                             normal_double, bits};
+                                             normal_double, bits,           dropout_factors};
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -21,6 +21,9 @@ struct RandomKernels {
   RandomFill<double> normal_double;
   /// All 64 bits.
   RandomFill<std::int64_t> bits;
+  /// `scale` where the uniform value is at least p, else 0.
+  void (*dropout_factors)(std::uint64_t seed, std::uint64_t offset, std::int64_t first,
+                          std::int64_t n, float p, float scale, float* out);
 };
 
 }  // namespace facula::cpu

@@ -258,7 +258,8 @@ Refusal refuse(const KernelArgs& args) {
   if (s.groups != 1) return "groups";
   if (std::min(s.c, s.oc) < kFewestChannels) return "few channels";
   if (s.kh * s.kw > kMostTaps) return "many taps";
-  const bool convert = args.in(0).suggest_memory_format() != kChannelsLast;
+  // Pixels of one place are in either layout.
+  const bool convert = !args.in(0).is_contiguous(kChannelsLast);
   if (convert && s.n > kMostConverted) return "many contiguous images";
   return refuse_epilogue(args);
 }

@@ -22,8 +22,8 @@ enum class Action { gather, scatter, scatter_add };
 /// All ops are one loop over the positions of `values`, in which self[..., index, ...] and the
 /// value at the position meet. The loop has three levels: outer positions, entries along `dim`, and
 /// columns of the dimension whose elements are neighbours or else of the last one (a single column
-/// where that is `dim` itself). Positions that differ in `dim` only may write to one place, so they
-/// belong to one slice and keep their order.
+/// where that is `dim` itself, unless that has few entries). Positions that differ in `dim` only
+/// may write to one place, so they belong to one slice and keep their order.
 class Indexed {
  public:
   Indexed(const Tensor& self, const Tensor& values, const Tensor& index, IntList index_strides,
@@ -81,13 +81,15 @@ class Indexed {
     std::int64_t self = 0, values = 0, index = 0;  // strides in elements
   };
 
-  /// Few neighbours are not worth a loop of their own.
+  /// Few neighbours, or entries along the last dimension, are not worth a loop of their own.
   static int column_dim(const TensorImpl& table, const TensorImpl& grid, int dim) {
+    constexpr std::int64_t kFew = 8;
     for (int d = grid.dim; d-- > 0;) {
       const bool neighbours = table.strides[d] == 1 && grid.strides[d] == 1;
-      if (d != dim && neighbours && grid.sizes[d] >= 8) return d;
+      if (d != dim && neighbours && grid.sizes[d] >= kFew) return d;
     }
-    return grid.dim - 1;
+    const int last = grid.dim - 1;
+    return dim == last && last > 0 && grid.sizes[last] < kFew ? last - 1 : last;
   }
 
   std::int64_t checked(std::int64_t index, const char* op) const {

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include <facula/ops.h>
+
+#include "backends/cpu/copy.h"
 #include "backends/cpu/loops_of.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/streaming.h"
@@ -293,10 +296,23 @@ T share_of(const PoolLine& line, std::int64_t padded, bool count_include_pad) {
   return T(1) / static_cast<T>(count_include_pad ? padded : inside);
 }
 
+/// Whether windows are whole planes, so small that a call for each takes longer than its sum: those
+/// are rows of a reduction. Larger ones are summed in double.
+bool are_rows(const ops::avg_pool2d_attrs& a, const Tensor& input, MemoryFormat format) {
+  constexpr std::int64_t kMostPixels = 64;
+  const std::int64_t height = input.size(2), width = input.size(3);
+  const bool whole = spatial(a.kernel_size, 0) == height && spatial(a.kernel_size, 1) == width &&
+                     spatial(a.padding, 0) == 0 && spatial(a.padding, 1) == 0;
+  return whole && format != kChannelsLast && height * width <= kMostPixels;
+}
+
 template <class T>
 void average_forward(const KernelArgs& args) {
   const auto& a = args.attrs<ops::avg_pool2d_attrs>();
   const MemoryFormat format = channel_format(args.in(0));
+  if (are_rows(a, args.in(0), format)) {
+    return copy_elements(mean(args.in(0).detach(), {2, 3}, true), args.out());
+  }
   const Tensor input = dense(args.in(0), format);
   const Images in(input, format), out(args.out(), format);
   const T* x = input.impl()->typed<T>();

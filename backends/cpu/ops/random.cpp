@@ -13,8 +13,9 @@ namespace {
 /// A multiple of what one random block yields.
 constexpr std::int64_t kSliceElements = 16384;
 
-template <class T>
-void fill(RandomFill<T> kernel, const Tensor& state, const Tensor& out) {
+/// Calls kernel(seed, offset, first, n, place of the first) for slices of the elements.
+template <class T, class Kernel>
+void fill(Kernel kernel, const Tensor& state, const Tensor& out) {
   const Tensor dense = state.contiguous();
   const auto* words = dense.impl()->typed<std::int64_t>();
   const auto seed = static_cast<std::uint64_t>(words[0]);
@@ -31,12 +32,12 @@ void random(const KernelArgs& args) {
   const std::string_view kind = args.attrs<ops::philox_random_attrs>().distribution;
   const RandomKernels& kernels = random_kernels();
   const Tensor& out = args.out();
-  if (kind == "bits") return fill(kernels.bits, args.in(0), out);
+  if (kind == "bits") return fill<std::int64_t>(kernels.bits, args.in(0), out);
   const bool normal = kind == "normal";
   if (out.dtype() == kFloat64) {
-    return fill(normal ? kernels.normal_double : kernels.uniform_double, args.in(0), out);
+    return fill<double>(normal ? kernels.normal_double : kernels.uniform_double, args.in(0), out);
   }
-  fill(normal ? kernels.normal_float : kernels.uniform_float, args.in(0), out);
+  fill<float>(normal ? kernels.normal_float : kernels.uniform_float, args.in(0), out);
 }
 
 void dropout(const KernelArgs& args) {
@@ -45,17 +46,13 @@ void dropout(const KernelArgs& args) {
   // 0, or the scale of what is kept, by logical index; then one product in the input's layout. The
   // decision is made on float32 values whatever the dtype, so that it does not depend on it.
   const Tensor factors = new_tensor(self.sizes(), kFloat32, kCPU);
-  fill(random_kernels().uniform_float, args.in(1), factors);
   const auto scale = static_cast<float>(p < 1 ? 1 / (1 - p) : 0);
   const auto threshold = static_cast<float>(p);
-  auto* values = factors.impl()->typed<float>();
-  const std::int64_t n = factors.numel();
-  base::parallel_for((n + kSliceElements - 1) / kSliceElements, [&](std::int64_t slice) {
-    const std::int64_t end = std::min((slice + 1) * kSliceElements, n);
-    for (std::int64_t i = slice * kSliceElements; i < end; ++i) {
-      values[i] = values[i] >= threshold ? scale : 0.f;
-    }
-  });
+  fill<float>(
+      [=](std::uint64_t seed, std::uint64_t offset, std::int64_t first, std::int64_t n, float* to) {
+        random_kernels().dropout_factors(seed, offset, first, n, threshold, scale, to);
+      },
+      args.in(1), factors);
   const Tensor typed = factors.to(self.dtype());
   const Tensor* inputs[] = {&self, &typed};
   run_strided_loop(elementwise_loops[static_cast<int>(OpId::mul)][static_cast<int>(self.dtype())],

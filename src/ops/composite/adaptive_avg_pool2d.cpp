@@ -47,8 +47,10 @@ Tensor adaptive_avg_pool2d(const Tensor& self, IntList output_size) {
   }
   return in_call("adaptive_avg_pool2d", {&self}, [&] {
     if (even) return avg_pool2d(self, {height / wanted[0], width / wanted[1]});
-    const Tensor result = averaged(averaged(self, 2, wanted[0]), 3, wanted[1]);
-    return is_channels_last(self) ? to_copy(result, std::nullopt, "channels_last") : result;
+    if (!is_channels_last(self)) return averaged(averaged(self, 2, wanted[0]), 3, wanted[1]);
+    // In the order in which elements lie.
+    const Tensor pixels = permute(self, {0, 2, 3, 1});
+    return permute(averaged(averaged(pixels, 1, wanted[0]), 2, wanted[1]), {0, 3, 1, 2});
   });
 }
 
