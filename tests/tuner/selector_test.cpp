@@ -124,6 +124,18 @@ TEST_F(Selection, LoadedChoicesOfOtherThreadCountsDecideWhereBitsDependOnThem) {
   set_num_threads(threads);
 }
 
+TEST_F(Selection, LoadedChoicesAmongMoreCandidatesDoNotCount) {
+  const std::vector<Implementation> two = {{"slow", accept, slow}, {"fast", accept, fast}};
+  std::vector<Implementation> three = two;
+  three.push_back({"fastest", accept, fastest});
+  MeasuringSelector first(Alternatives::any_rounding), second(Alternatives::any_rounding);
+  EXPECT_EQ(select(first, three), 2u);
+  auto choices = first.choices();
+  choices.begin()->second = "slow";
+  second.load_choices(choices);
+  EXPECT_EQ(select(second, two), 1u);
+}
+
 TEST_F(Selection, KeepsTheOrderWhereItIsRight) {
   EXPECT_EQ(select({{"fast", accept, fast, 1}, {"slow", accept, slow, 1}}), 0u);
 }
@@ -158,6 +170,15 @@ TEST_F(Selection, ChoosesAmongWhatIsSwitchedOn) {
 TEST_F(Selection, SurvivesFailures) {
   EXPECT_THROW(select({{"failing", accept, failing, 1}, {"fast", accept, fast, 1}}), ValueError);
   EXPECT_EQ(select({{"slow", accept, slow, 1}, {"fast", accept, fast, 1}}), 1u);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(
+      select({{"slow", accept, slow, 1}, {"bad", accept, failing, 1}, {"fast", accept, fast, 1}},
+             30),
+      2u);
+  const std::string warning = testing::internal::GetCapturedStderr();
+  const std::size_t place = warning.find("bad of relu failed and is not used: no memory");
+  EXPECT_NE(place, std::string::npos) << warning;
+  EXPECT_EQ(warning.find("bad of relu", place + 1), std::string::npos) << "once is enough";
 }
 
 TEST_F(Selection, LeavesOutWhatFindsNoMemory) {
