@@ -27,9 +27,14 @@ inline bool begins_line(const void* p) {
 /// hold up the loads of the next piece, which halves the speed from 1 KiB on.
 constexpr int kStreamBufferBytes = 512;
 
+/// The last-level cache that one CPU can count on, at most. Servers report hundreds of MiB, which all
+/// of their cores share, to virtual machines of two.
+constexpr std::int64_t kCacheBytesPerCpu = 16 << 20;
+
 /// The most bytes of a result that are better written to the caches.
 inline std::int64_t most_cached_bytes() {
-  return std::max<std::int64_t>(base::cache_sizes().l3, 8 << 20);
+  const std::int64_t share = base::usable_cpus() * kCacheBytesPerCpu;
+  return std::max<std::int64_t>(std::min(base::cache_sizes().l3, share), 8 << 20);
 }
 
 #ifdef __x86_64__
