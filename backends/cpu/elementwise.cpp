@@ -13,9 +13,9 @@ namespace {
 
 constexpr int kMaxOperands = 5;
 /// Elements per slice: large enough to hide the cost of claiming one, small enough to balance.
-constexpr std::int64_t kSliceElements = 16384;
-/// The same for results that go to memory, which likes longer runs.
-constexpr std::int64_t kStreamedSliceElements = 131072;
+constexpr std::int64_t kSliceElements = kMostCachedElements;
+/// The same for operands beyond the caches: memory likes longer runs.
+constexpr std::int64_t kFarSliceElements = 131072;
 
 /// The iteration space after sorting and merging dimensions; innermost first, strides in bytes.
 struct Plan {
@@ -91,7 +91,7 @@ Plan make_plan(const Tensor& out, std::span<const Tensor* const> inputs) {
 /// True if the result had better not displace others from the caches. All pieces of its rows must
 /// begin at cache lines then.
 bool writes_past_caches(const Plan& plan, const Tensor& out) {
-  static_assert(kStreamedSliceElements % kLineBytes == 0);
+  static_assert(kFarSliceElements % kLineBytes == 0);
   if (!worth_streaming(out.nbytes()) || plan.dims == 0) return false;
   const auto size = static_cast<std::int64_t>(out.element_size());
   if (plan.strides[0][0] != size) return false;
@@ -102,6 +102,12 @@ bool writes_past_caches(const Plan& plan, const Tensor& out) {
   }
   return std::find(plan.bases + 1, plan.bases + plan.operands, plan.bases[0]) ==
          plan.bases + plan.operands;
+}
+
+bool are_beyond_caches(const Tensor& out, std::span<const Tensor* const> inputs) {
+  std::int64_t bytes = out.nbytes();
+  for (const Tensor* input : inputs) bytes += input->nbytes();
+  return bytes > most_cached_bytes();
 }
 
 /// Runs the elements [begin, end) of the flattened iteration space.
@@ -143,7 +149,8 @@ void run_strided_loop(ElementwiseLoop loop, const void* attrs, const Tensor& out
   if (numel == 0) return;
   Plan plan = make_plan(out, inputs);
   plan.streams = writes_past_caches(plan, out);
-  const std::int64_t per_slice = plan.streams ? kStreamedSliceElements : kSliceElements;
+  const bool far = plan.streams || are_beyond_caches(out, inputs);
+  const std::int64_t per_slice = far ? kFarSliceElements : kSliceElements;
   base::parallel_for((numel + per_slice - 1) / per_slice, [&](std::int64_t slice) {
     const std::int64_t begin = slice * per_slice;
     run_range(plan, loop, attrs, begin, std::min(begin + per_slice, numel));

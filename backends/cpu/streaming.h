@@ -27,8 +27,8 @@ inline bool begins_line(const void* p) {
 /// hold up the loads of the next piece, which halves the speed from 1 KiB on.
 constexpr int kStreamBufferBytes = 512;
 
-/// The last-level cache that one CPU can count on, at most. Servers report hundreds of MiB, which all
-/// of their cores share, to virtual machines of two.
+/// The last-level cache that one CPU can count on, at most. Servers report hundreds of MiB, which
+/// all of their cores share, to virtual machines of two.
 constexpr std::int64_t kCacheBytesPerCpu = 16 << 20;
 
 /// The most bytes of a result that are better written to the caches.
