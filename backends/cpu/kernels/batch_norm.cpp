@@ -181,7 +181,11 @@ void stats_plane(const T* x, std::int64_t n, T* mean, T* deviation) {
   };
   std::int64_t k = 0;
   for (; k + kHalf <= n; k += kHalf) {
-    for (int i = 0; i < kHalf; i += kLine<T>) ask_ahead(x + k + i);
+    for (int i = 0; i < kHalf; i += kLine<T>) {
+      ask_ahead(x + k + i);
+      // The second level waits for more lines at a time than the first.
+      __builtin_prefetch(reinterpret_cast<const char*>(x + k + i) + 2 * kAheadBytes, 0, 2);
+    }
     for (int i = 0; i < kHalf; ++i) add(i, k + i);
   }
   for (int i = 0; k < n; ++k, ++i) add(i, k);

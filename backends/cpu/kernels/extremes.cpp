@@ -14,6 +14,9 @@ constexpr int kVectorBytes = 32;
 constexpr int kVectorBytes = 16;
 #endif
 
+/// How far ahead rows ask for memory, into the second-level cache.
+constexpr int kAheadBytes = 4096;
+
 template <bool kGreatest, class T>
 [[gnu::always_inline]] inline auto beats(T x, T best) {
   return kGreatest ? x > best : x < best;
@@ -102,7 +105,11 @@ bool places_in_turn(const T* x, std::int64_t n, std::int64_t lines, std::int64_t
     for (std::int64_t r = 0; r < rounds; ++r, round += 1, own += step) {
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
-        best[v].add(B::load(own + v * B::kLanes), round, nan);
+        const T* next = own + v * B::kLanes;
+        if (v * kVectorBytes % 64 == 0) {  // once for each line of the cache
+          __builtin_prefetch(reinterpret_cast<const char*>(next) + kAheadBytes, 0, 2);
+        }
+        best[v].add(B::load(next), round, nan);
       }
     }
     for (int v = 0; v < kVectors; ++v) {
