@@ -6,9 +6,9 @@
 //
 // Every run of an op follows one of the loop of its kind, and the median of the ratios counts: the
 // bandwidth of a shared machine changes from second to second. Kinds: reading; changing in place;
-// reading one or two arrays and writing a third. Loops that write a new array come with ordinary
-// and with non-temporal stores, of which the faster counts. Bytes are those the op reads and writes
-// once.
+// reading one or two arrays and writing a third. Loops come with and without asking ahead for what
+// they read, those that write a new array with ordinary and with non-temporal stores: the fastest
+// counts. Bytes are those the op reads and writes once.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -57,6 +57,47 @@ void zip_lines_streaming(Line* z, const Line* x, const Line* y, size_t count) {
   machine::finish_streaming();
 }
 
+// Not every processor foresees enough.
+inline void ask_ahead(const Line* x) {
+  __builtin_prefetch(x + 8192 / sizeof(Line), 0, 2);
+  __builtin_prefetch(x + 2048 / sizeof(Line));
+}
+
+FACULA_EVERY_TARGET void read_lines_asking(const Line* x, size_t count) {
+  Line sums[4] = {};
+  for (size_t i = 0; i < count; i += 4) {
+    for (size_t k = 0; k < 4; ++k) {
+      __builtin_prefetch(x + i + k + 4096 / sizeof(Line), 0, 2);
+      sums[k] += x[i + k];
+    }
+  }
+  machine::keep(sums[0] + sums[1] + sums[2] + sums[3]);
+}
+
+FACULA_EVERY_TARGET void update_lines_asking(Line* x, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    ask_ahead(x + i);
+    x[i] = x[i] * 0.5f + 1.0f;
+  }
+}
+
+void map_lines_asking(Line* y, const Line* x, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    ask_ahead(x + i);
+    machine::stream(y + i, x[i] * 0.5f + 1.0f);
+  }
+  machine::finish_streaming();
+}
+
+void zip_lines_asking(Line* z, const Line* x, const Line* y, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    ask_ahead(x + i);
+    ask_ahead(y + i);
+    machine::stream(z + i, x[i] + y[i]);
+  }
+  machine::finish_streaming();
+}
+
 enum class Pattern { read, update, map, zip };
 constexpr const char* kPatternNames[] = {"read", "in place", "map", "zip"};
 
@@ -70,25 +111,34 @@ class Loops {
     }
   }
 
-  /// GB/s of the faster loop of this kind.
+  static int count(Pattern pattern) {
+    return pattern == Pattern::read || pattern == Pattern::update ? 2 : 3;
+  }
+
+  /// GB/s of the fastest loop of this kind, each of which runs once before.
   double rate(Pattern pattern) const {
-    const auto best = [&](auto ordinary, auto streaming, double bytes) {
-      return std::max(measure(ordinary, bytes), measure(streaming, bytes));
+    const auto best = [&](double bytes, auto... loops) {
+      return std::max({measure(loops, bytes)...});
     };
     switch (pattern) {
       case Pattern::read:
-        return measure([](Line* x, Line*, Line*, size_t n) { machine::read_lines(x, n); }, kBytes);
+        return best(
+            kBytes, [](Line* x, Line*, Line*, size_t n) { machine::read_lines(x, n); },
+            [](Line* x, Line*, Line*, size_t n) { read_lines_asking(x, n); });
       case Pattern::update:
-        return measure([](Line* x, Line*, Line*, size_t n) { machine::update_lines(x, n); },
-                       2 * kBytes);
+        return best(
+            2 * kBytes, [](Line* x, Line*, Line*, size_t n) { machine::update_lines(x, n); },
+            [](Line* x, Line*, Line*, size_t n) { update_lines_asking(x, n); });
       case Pattern::map:
-        return best([](Line* x, Line* y, Line*, size_t n) { map_lines(y, x, n); },
-                    [](Line* x, Line* y, Line*, size_t n) { map_lines_streaming(y, x, n); },
-                    2 * kBytes);
+        return best(
+            2 * kBytes, [](Line* x, Line* y, Line*, size_t n) { map_lines(y, x, n); },
+            [](Line* x, Line* y, Line*, size_t n) { map_lines_streaming(y, x, n); },
+            [](Line* x, Line* y, Line*, size_t n) { map_lines_asking(y, x, n); });
       case Pattern::zip:
-        return best([](Line* x, Line* y, Line* z, size_t n) { zip_lines(z, x, y, n); },
-                    [](Line* x, Line* y, Line* z, size_t n) { zip_lines_streaming(z, x, y, n); },
-                    3 * kBytes);
+        return best(
+            3 * kBytes, [](Line* x, Line* y, Line* z, size_t n) { zip_lines(z, x, y, n); },
+            [](Line* x, Line* y, Line* z, size_t n) { zip_lines_streaming(z, x, y, n); },
+            [](Line* x, Line* y, Line* z, size_t n) { zip_lines_asking(z, x, y, n); });
     }
     return 0;
   }
@@ -322,10 +372,15 @@ double seconds_of(const Case& c, int runs) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// GB/s of one run after an untimed one, as for the loops.
+/// GB/s of a run after an untimed one, the fastest of as many as there are loops of the kind: some
+/// servers' caches keep 64 MiB, of which each further pass finds more.
 double op_rate(const Case& c) {
-  c.run();
-  return c.bytes * 1e-9 / seconds_of(c, 1);
+  double best = 0;
+  for (int i = 0; i < Loops::count(c.pattern); ++i) {
+    c.run();
+    best = std::max(best, c.bytes * 1e-9 / seconds_of(c, 1));
+  }
+  return best;
 }
 
 void print_bandwidths(const std::vector<Case>& all, bool json) {
