@@ -111,14 +111,15 @@ class Loops {
     }
   }
 
-  static int count(Pattern pattern) {
-    return pattern == Pattern::read || pattern == Pattern::update ? 2 : 3;
-  }
+  struct Best {
+    double gb_s = 0;
+    int of = 0;  // so many loops
+  };
 
-  /// GB/s of the fastest loop of this kind, each of which runs once before.
-  double rate(Pattern pattern) const {
+  /// The fastest loop of this kind. Each runs once before it is timed.
+  Best best(Pattern pattern) const {
     const auto best = [&](double bytes, auto... loops) {
-      return std::max({measure(loops, bytes)...});
+      return Best{std::max({measure(loops, bytes)...}), sizeof...(loops)};
     };
     switch (pattern) {
       case Pattern::read:
@@ -140,7 +141,7 @@ class Loops {
             [](Line* x, Line* y, Line* z, size_t n) { zip_lines_streaming(z, x, y, n); },
             [](Line* x, Line* y, Line* z, size_t n) { zip_lines_asking(z, x, y, n); });
     }
-    return 0;
+    return {};
   }
 
  private:
@@ -372,11 +373,11 @@ double seconds_of(const Case& c, int runs) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// GB/s of a run after an untimed one, the fastest of as many as there are loops of the kind: some
-/// servers' caches keep 64 MiB, of which each further pass finds more.
-double op_rate(const Case& c) {
+/// GB/s of a run after an untimed one, the fastest of as many as there are loops to compare with:
+/// some servers' caches keep 64 MiB, of which each further pass finds more.
+double op_rate(const Case& c, int times) {
   double best = 0;
-  for (int i = 0; i < Loops::count(c.pattern); ++i) {
+  for (int i = 0; i < times; ++i) {
     c.run();
     best = std::max(best, c.bytes * 1e-9 / seconds_of(c, 1));
   }
@@ -393,8 +394,9 @@ void print_bandwidths(const std::vector<Case>& all, bool json) {
   for (const Case& c : all) {
     std::vector<double> ours, limits, shares;
     for (int round = 0; round < kRounds; ++round) {
-      limits.push_back(loops.rate(c.pattern));
-      ours.push_back(op_rate(c));
+      const Loops::Best limit = loops.best(c.pattern);
+      limits.push_back(limit.gb_s);
+      ours.push_back(op_rate(c, limit.of));
       shares.push_back(100 * ours.back() / limits.back());
     }
     std::printf(json ? "{\"op\": \"%s\", \"kind\": \"%s\", \"gb_s\": %.6g, \"loop_gb_s\": %.6g, "

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMaxOperands = 5;
 /// Elements per slice: large enough to hide the cost of claiming one, small enough to balance.
-constexpr std::int64_t kSliceElements = kMostCachedElements;
+constexpr std::int64_t kSliceElements = 16384;
 /// The same for operands beyond the caches: memory likes longer runs.
 constexpr std::int64_t kFarSliceElements = 131072;
 
@@ -24,8 +24,7 @@ struct Plan {
   std::int64_t sizes[kMaxDims];
   std::int64_t strides[kMaxDims][kMaxOperands];
   char* bases[kMaxOperands];
-  /// The output is written past the caches.
-  bool streams = false;
+  Reach reach = Reach::near;
 
   void add(const TensorImpl& impl, IntList target) {
     const Dims element_strides = broadcast_strides(impl.size_list(), impl.stride_list(), target);
@@ -104,10 +103,11 @@ bool writes_past_caches(const Plan& plan, const Tensor& out) {
          plan.bases + plan.operands;
 }
 
-bool are_beyond_caches(const Tensor& out, std::span<const Tensor* const> inputs) {
+Reach reach_of(const Plan& plan, const Tensor& out, std::span<const Tensor* const> inputs) {
+  if (writes_past_caches(plan, out)) return Reach::streamed;
   std::int64_t bytes = out.nbytes();
   for (const Tensor* input : inputs) bytes += input->nbytes();
-  return bytes > most_cached_bytes();
+  return bytes > most_cached_bytes() ? Reach::far : Reach::near;
 }
 
 /// Runs the elements [begin, end) of the flattened iteration space.
@@ -129,7 +129,7 @@ void run_range(const Plan& plan, ElementwiseLoop loop, const void* attrs, std::i
     }
     const std::int64_t row = plan.dims > 0 ? plan.sizes[0] - position[0] : 1;
     const std::int64_t n = std::min(row, end - begin);
-    loop(attrs, n, pointers, strides, plan.streams);
+    loop(attrs, n, pointers, strides, plan.reach);
     begin += n;
     if (plan.dims == 0) break;
     position[0] += n;
@@ -138,7 +138,7 @@ void run_range(const Plan& plan, ElementwiseLoop loop, const void* attrs, std::i
       ++position[d + 1];
     }
   }
-  if (plan.streams) finish_streaming();
+  if (plan.reach == Reach::streamed) finish_streaming();
 }
 
 }  // namespace
@@ -148,9 +148,8 @@ void run_strided_loop(ElementwiseLoop loop, const void* attrs, const Tensor& out
   const std::int64_t numel = out.numel();
   if (numel == 0) return;
   Plan plan = make_plan(out, inputs);
-  plan.streams = writes_past_caches(plan, out);
-  const bool far = plan.streams || are_beyond_caches(out, inputs);
-  const std::int64_t per_slice = far ? kFarSliceElements : kSliceElements;
+  plan.reach = reach_of(plan, out, inputs);
+  const std::int64_t per_slice = plan.reach == Reach::near ? kSliceElements : kFarSliceElements;
   base::parallel_for((numel + per_slice - 1) / per_slice, [&](std::int64_t slice) {
     const std::int64_t begin = slice * per_slice;
     run_range(plan, loop, attrs, begin, std::min(begin + per_slice, numel));

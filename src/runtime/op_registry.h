@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ops/schema/elementwise_loop.h"
 #include "ops/schema/op.h"
 
 namespace facula {
@@ -41,12 +42,6 @@ struct Implementation {
   /// problem that they take.
   int bits = 0;
 };
-
-/// Inner loop of an elementwise op: n elements, pointers and byte strides for the output and
-/// inputs. `stream`: the output begins at a cache line, has no gaps and is too large for the
-/// caches, which it may bypass.
-using ElementwiseLoop = void (*)(const void* attrs, std::int64_t n, char* const* pointers,
-                                 const std::int64_t* strides, bool stream);
 
 namespace detail {
 extern std::atomic<bool> initialized;

@@ -46,9 +46,21 @@ TEST(ElementwiseFar, GivesTheBitsOfPieces) {
       [](const Tensor& x, const Tensor& y) { return where(x < y, x, y * 3); });
   all("sigmoid in place", [](const Tensor& x, const Tensor&) { return x.clone().sigmoid_(); });
   all("add in place", [](const Tensor& x, const Tensor& y) { return x.clone().add_(y); });
+  all("add of a row in place", [](const Tensor& x, const Tensor&) {
+    return x.clone().unsqueeze(1).expand({x.numel(), 3}).contiguous().add_(arange(3));
+  });
   expect_bits_of_pieces([](const Tensor& x, const Tensor& y) { return x * y; }, kInt64, "int64");
   expect_bits_of_pieces([](const Tensor& x, const Tensor& y) { return x / y; }, kFloat64,
                         "float64");
+}
+
+TEST(ElementwiseFar, LossesAddUpEveryTerm) {
+  const std::int64_t n = cpu::most_cached_bytes() / 8 + 37;
+  const Tensor x = arange(n).remainder(7).to(kFloat32), y = ones({n});
+  // In turn 1, 0, 1, 4, 9, 16 and 25.
+  const std::int64_t squares[] = {0, 1, 1, 2, 6, 15, 31};
+  const auto expected = static_cast<double>(n / 7 * 56 + squares[n % 7]);
+  EXPECT_NEAR(mse_loss(x, y, "sum").item<double>() / expected, 1, 1e-7);
 }
 
 }  // namespace

@@ -18,7 +18,6 @@
 namespace facula::test {
 namespace {
 
-using cpu::ElementwiseLoop;
 using cpu::ReductionLoops;
 
 void check_cuda(cudaError_t error) {
@@ -140,7 +139,7 @@ template <class Functor, class Attrs, class T>
 constexpr ElementwiseLoop elementwise_loop() {
   if constexpr (Functor::dtypes.contains(dtype_of<T>)) {
     return [](const void* attrs, std::int64_t n, char* const* pointers, const std::int64_t* strides,
-              bool) {
+              Reach) {
       static_assert(Attrs::tensor_arguments <= kMostInputs);
       run_elementwise<Functor, Attrs, T>(
           attrs, n, pointers, strides, std::make_integer_sequence<int, Attrs::tensor_arguments>{});

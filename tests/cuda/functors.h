@@ -5,12 +5,13 @@
 #include <string>
 
 #include "backends/cpu/kernels/reduction.h"
+#include "ops/schema/elementwise_loop.h"
 
 namespace facula::test {
 
 struct DeviceElementwise {
   const char* op;
-  cpu::ElementwiseLoop loops[kDTypeCount];  ///< by dtype; null where the functor has none
+  ElementwiseLoop loops[kDTypeCount];  ///< by dtype; null where the functor has none
 };
 struct DeviceReduction {
   const char* op;

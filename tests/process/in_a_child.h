@@ -17,8 +17,8 @@
 namespace facula {
 
 /// The children that are tried if one hangs. AddressSanitizer's allocator has locks of its own,
-/// which GCC 12's does not take for fork(): where other threads allocate, 14 of 3000 children that
-/// did nothing but call malloc() hung.
+/// which GCC 12's does not take for fork(): where other threads allocate, a child that does nothing
+/// but call malloc() hangs now and then.
 #if defined(__SANITIZE_ADDRESS__)
 constexpr int kTries = 3;
 #else

@@ -1,5 +1,6 @@
 #include "backends/cpu/kernels/batch_norm.h"
 
+#include "backends/cpu/kernels/ask_ahead.h"
 #include "backends/cpu/kernels/many_rows.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -183,8 +184,7 @@ void stats_plane(const T* x, std::int64_t n, T* mean, T* deviation) {
   for (; k + kHalf <= n; k += kHalf) {
     for (int i = 0; i < kHalf; i += kLine<T>) {
       ask_ahead(x + k + i);
-      // The second level waits for more lines at a time than the first.
-      __builtin_prefetch(reinterpret_cast<const char*>(x + k + i) + 2 * kAheadBytes, 0, 2);
+      ask_second_level<2 * kAheadBytes>(x + k + i);
     }
     for (int i = 0; i < kHalf; ++i) add(i, k + i);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backends/cpu/kernels/kernel_names.h"
+#include "ops/schema/elementwise_loop.h"
 
 namespace facula::cpu {
 

@@ -3,6 +3,8 @@
 #include <limits>
 #include <type_traits>
 
+#include "backends/cpu/kernels/ask_ahead.h"
+
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
@@ -13,9 +15,6 @@ constexpr int kVectorBytes = 32;
 #else
 constexpr int kVectorBytes = 16;
 #endif
-
-/// How far ahead rows ask for memory, into the second-level cache.
-constexpr int kAheadBytes = 4096;
 
 template <bool kGreatest, class T>
 [[gnu::always_inline]] inline auto beats(T x, T best) {
@@ -106,9 +105,7 @@ bool places_in_turn(const T* x, std::int64_t n, std::int64_t lines, std::int64_t
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
         const T* next = own + v * B::kLanes;
-        if (v * kVectorBytes % 64 == 0) {  // once for each line of the cache
-          __builtin_prefetch(reinterpret_cast<const char*>(next) + kAheadBytes, 0, 2);
-        }
+        if (v * kVectorBytes % 64 == 0) ask_second_level<4096>(next);  // once for each line
         best[v].add(B::load(next), round, nan);
       }
     }

@@ -15,14 +15,6 @@
 
 namespace facula::cpu {
 
-/// Same as facula::ElementwiseLoop.
-using ElementwiseLoop = void (*)(const void* attrs, std::int64_t n, char* const* pointers,
-                                 const std::int64_t* strides, bool stream);
-
-/// Elements that a loop gets at most at once where operands may be in the caches. With more it asks
-/// ahead for its inputs.
-constexpr std::int64_t kMostCachedElements = 16384;
-
 /// The instruction set in use: 0 baseline, 1 AVX2, 2 AVX-512. Set once at registration.
 extern int active_isa;
 

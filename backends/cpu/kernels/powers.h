@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "backends/cpu/kernels/ask_ahead.h"
 #include "backends/cpu/kernels/simd.h"
 #include "backends/cpu/kernels/softmax.h"
 #include "backends/cpu/kernels/stream_line.h"
@@ -168,15 +169,11 @@ struct RowLanes {
   }
 };
 
-/// Asks for what comes next in memory: among several streams, processors foresee too little. Far
-/// ahead into the second-level cache, which waits for more lines at a time than the first.
+/// Asks for what comes next in memory: among several streams, processors foresee too little.
 template <class T>
 [[gnu::always_inline]] inline void prefetch_lanes(const T* x) {
-  constexpr int kNearBytes = 2048, kFarBytes = 8192;
   for (int k = 0; k < kManyLanes; k += static_cast<int>(kLineBytes / sizeof(T))) {
-    const char* line = reinterpret_cast<const char*>(x + k);
-    __builtin_prefetch(line + kNearBytes);
-    __builtin_prefetch(line + kFarBytes, 0, 2);
+    ask_both_levels(x + k);
   }
 }
 

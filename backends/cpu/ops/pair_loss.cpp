@@ -8,6 +8,7 @@
 #include "backends/cpu/reduction.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
+#include "backends/cpu/streaming.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/loss.h"
@@ -20,7 +21,7 @@ constexpr std::int64_t kBlock = 2048, kSliceBlocks = 16;
 /// Sum of the terms of the elements [begin, end).
 template <class T>
 double sum_of_terms(ElementwiseLoop loop, const double& parameter, const T* self, const T* target,
-                    std::int64_t begin, std::int64_t end) {
+                    std::int64_t begin, std::int64_t end, Reach reach) {
   constexpr std::int64_t kStrides[] = {sizeof(T), sizeof(T), sizeof(T)};
   const ReductionLoops& sum =
       reduction_loops[static_cast<int>(OpId::sum)][static_cast<int>(dtype_of<T>)];
@@ -31,7 +32,7 @@ double sum_of_terms(ElementwiseLoop loop, const double& parameter, const T* self
     char* const operands[] = {reinterpret_cast<char*>(terms),
                               reinterpret_cast<char*>(const_cast<T*>(self + i)),
                               reinterpret_cast<char*>(const_cast<T*>(target + i))};
-    loop(&parameter, n, operands, kStrides, false);
+    loop(&parameter, n, operands, kStrides, reach);
     T part;
     sum.rows(terms, 1, 0, n, sizeof(T), &part);
     total += static_cast<double>(part);
@@ -51,11 +52,14 @@ void run(const KernelArgs& args) {
                                                 [static_cast<int>(dtype_of<T>)];
   constexpr std::int64_t kSlice = kBlock * kSliceBlocks;
   const std::int64_t numel = self.numel(), slices = (numel + kSlice - 1) / kSlice;
+  const Reach reach =
+      self.nbytes() + target.nbytes() > most_cached_bytes() ? Reach::far : Reach::near;
   const Scratch<double> sums(slices);
   base::parallel_for(slices, [&](std::int64_t slice) {
     const std::int64_t begin = slice * kSlice;
-    sums[slice] = sum_of_terms(loop, attrs.parameter, self.impl()->typed<T>(),
-                               target.impl()->typed<T>(), begin, std::min(begin + kSlice, numel));
+    sums[slice] =
+        sum_of_terms(loop, attrs.parameter, self.impl()->typed<T>(), target.impl()->typed<T>(),
+                     begin, std::min(begin + kSlice, numel), reach);
   });
   double total = 0;
   for (std::int64_t slice = 0; slice < slices; ++slice) total += sums[slice];
