@@ -107,7 +107,7 @@ Reach reach_of(const Plan& plan, const Tensor& out, std::span<const Tensor* cons
   if (writes_past_caches(plan, out)) return Reach::streamed;
   std::int64_t bytes = out.nbytes();
   for (const Tensor* input : inputs) bytes += input->nbytes();
-  return bytes > most_cached_bytes() ? Reach::far : Reach::near;
+  return bytes > most_near_bytes() ? Reach::far : Reach::near;
 }
 
 /// Runs the elements [begin, end) of the flattened iteration space.

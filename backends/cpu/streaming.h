@@ -9,8 +9,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "backends/cpu/caches.h"
 #include "backends/cpu/kernels/stream.h"
-#include "base/cpu_info.h"
 
 #ifdef __x86_64__
 #include <emmintrin.h>
@@ -18,7 +18,6 @@
 
 namespace facula::cpu {
 
-inline constexpr std::int64_t kLineBytes = 64;  ///< of a line of the caches
 inline bool begins_line(const void* p) {
   return reinterpret_cast<std::uintptr_t>(p) % kLineBytes == 0;
 }
@@ -26,16 +25,6 @@ inline bool begins_line(const void* p) {
 /// How much to compute between calls of stream(). Longer bursts of such stores fill the queues and
 /// hold up the loads of the next piece, which halves the speed from 1 KiB on.
 constexpr int kStreamBufferBytes = 512;
-
-/// The last-level cache that one CPU can count on, at most. Servers report hundreds of MiB, which
-/// all of their cores share, to virtual machines of two.
-constexpr std::int64_t kCacheBytesPerCpu = 16 << 20;
-
-/// The most bytes of a result that are better written to the caches.
-inline std::int64_t most_cached_bytes() {
-  const std::int64_t share = base::usable_cpus() * kCacheBytesPerCpu;
-  return std::max<std::int64_t>(std::min(base::cache_sizes().l3, share), 8 << 20);
-}
 
 #ifdef __x86_64__
 /// True if a result of so many bytes is better written past the caches.

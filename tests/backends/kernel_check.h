@@ -12,7 +12,7 @@
 #include <facula/ops.h>
 #include <facula/parallel.h>
 
-#include "backends/cpu/streaming.h"
+#include "backends/cpu/caches.h"
 #include "base/check.h"
 #include "runtime/mode.h"
 #include "tests/support/problems.h"
@@ -119,6 +119,21 @@ inline void expect_same_bits_on_all_threads(const std::function<Results()>& comp
             << what << ": result " << i << " on " << threads << " threads differs from 1 thread";
       }
     }
+  }
+}
+
+/// Fails if bits of results depend on how far away the last-level cache is.
+inline void expect_same_bits_with_any_caches(const std::function<Results()>& compute,
+                                             const std::string& what) {
+  const bool before = cpu::far_last_level();
+  cpu::far_last_level(false);
+  const Results near = compute();
+  cpu::far_last_level(true);
+  const Results far = compute();
+  cpu::far_last_level(before);
+  ASSERT_EQ(near.size(), far.size());
+  for (std::size_t i = 0; i < near.size(); ++i) {
+    EXPECT_TRUE(bytes_of(near[i]) == bytes_of(far[i])) << what << ", result " << i;
   }
 }
 

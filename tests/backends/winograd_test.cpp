@@ -331,6 +331,16 @@ TEST(Winograd, SameBitsOnAllThreads) {
   for (const Problem& p : kBlocksOfStride2) check(p);
 }
 
+TEST(Winograd, SameBitsWithAnyCaches) {
+  Source source(15);
+  const auto check = [&](const Problem& p) {
+    const Operands operands(source, p, kChannelsLast);
+    expect_same_bits_with_any_caches([&] { return operands.all_three(p); }, p.str());
+  };
+  for (const Problem& p : kBlocks) check(p);
+  for (const Problem& p : kBlocksOfStride2) check(p);
+}
+
 TEST(Winograd, ComesFirstAndCanBeSwitchedOff) {
   for (OpId op : {OpId::conv2d, OpId::conv2d_backward_input, OpId::conv2d_backward_weight}) {
     const auto& list = implementations(op, DeviceType::cpu);

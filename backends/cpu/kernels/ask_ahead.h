@@ -7,7 +7,7 @@ namespace {
 
 /// Asks for the line kBytes after `from`, into the second-level cache: it waits for more lines at a
 /// time than the first.
-template <int kBytes>
+template <int kBytes = 0>
 [[gnu::always_inline]] inline void ask_second_level(const void* from) {
   __builtin_prefetch(static_cast<const char*>(from) + kBytes, 0, 2);
 }

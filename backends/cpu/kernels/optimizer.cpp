@@ -2,18 +2,34 @@
 // implementations (torch/optim/sgd.py, adam.py, adamw.py).
 #include "backends/cpu/kernels/optimizer.h"
 
+#include "backends/cpu/kernels/ask_ahead.h"
+
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
 inline float square_root(float x) { return __builtin_sqrtf(x); }
 inline double square_root(double x) { return __builtin_sqrt(x); }
 
+/// Calls body(i) for n elements of all streams; a null one is not read.
+template <class T, class Body, class... Streams>
+[[gnu::always_inline]] inline void for_elements(std::int64_t n, bool ask, Body body,
+                                                const Streams*... streams) {
+  constexpr std::int64_t kLine = 64 / sizeof(T);
+  std::int64_t i = 0;
+  for (; i + kLine <= n; i += kLine) {
+    if (ask) (ask_both_levels(streams + i), ...);
+#pragma GCC unroll 1  // not before it is vectorised
+    for (std::int64_t k = i; k < i + kLine; ++k) body(k);
+  }
+  for (; i < n; ++i) body(i);
+}
+
 /// A weight decay of 0 must not multiply: 0 * infinity would spread.
 template <class T, SgdMomentum Kind, bool Nesterov, bool Decay>
 void sgd_loop(const SgdScalars<T>& scalars, std::int64_t n, T* __restrict param,
               const T* __restrict grad, [[maybe_unused]] T* __restrict buffer) {
   const SgdScalars<T> s = scalars;
-  for (std::int64_t i = 0; i < n; ++i) {
+  const auto update = [=](std::int64_t i) __attribute__((always_inline)) {
     T step = s.sign * grad[i];
     if constexpr (Decay) step += s.weight_decay * param[i];
     if constexpr (Kind != SgdMomentum::none) {
@@ -25,7 +41,8 @@ void sgd_loop(const SgdScalars<T>& scalars, std::int64_t n, T* __restrict param,
       step = Nesterov ? step + s.momentum * velocity : velocity;
     }
     param[i] += s.minus_lr * step;
-  }
+  };
+  for_elements<T>(n, s.ask_ahead, update, param, grad, buffer);
 }
 
 template <class T, SgdMomentum Kind>
@@ -53,7 +70,7 @@ void adam_loop(const AdamScalars<T>& scalars, std::int64_t n, T* __restrict para
                const T* __restrict grad, T* __restrict mean, T* __restrict square,
                [[maybe_unused]] T* __restrict largest) {
   const AdamScalars<T> s = scalars;
-  for (std::int64_t i = 0; i < n; ++i) {
+  const auto update = [=](std::int64_t i) __attribute__((always_inline)) {
     const T value = param[i] * s.shrink;
     T g = s.sign * grad[i];
     if constexpr (Decay) g += s.weight_decay * value;
@@ -67,7 +84,8 @@ void adam_loop(const AdamScalars<T>& scalars, std::int64_t n, T* __restrict para
     }
     const T denominator = square_root(v) / s.sqrt_correction2 + s.eps;
     param[i] = value + s.minus_step_size * m / denominator;
-  }
+  };
+  for_elements<T>(n, s.ask_ahead, update, param, grad, mean, square, largest);
 }
 
 template <class T>

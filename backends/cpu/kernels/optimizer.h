@@ -17,6 +17,7 @@ struct SgdScalars {
   T minus_lr;
   SgdMomentum kind;
   bool nesterov;
+  bool ask_ahead;  ///< for memory
 };
 
 template <class T>
@@ -30,6 +31,7 @@ struct AdamScalars {
   T eps;
   T minus_step_size;  ///< -lr / (1 - beta1^step)
   bool amsgrad;
+  bool ask_ahead;  ///< for memory
 };
 
 template <class T>

@@ -3,6 +3,7 @@
 
 #include <bit>
 
+#include "backends/cpu/kernels/ask_ahead.h"
 #include "backends/cpu/kernels/winograd_transforms.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -303,33 +304,47 @@ void output(const Transformed& from, const Epilogue& epilogue, const Part& part,
 /// loads; of 16 registers too few would be left for rows.
 constexpr int kVectors = kVectorRegisters == 32 ? 4 : 2;
 constexpr int kPanel = kVectors * kWidth;
+constexpr std::int64_t kLineElements = 16;  ///< of a line of the caches
 /// A tile of accumulators fills three quarters of the registers.
 constexpr int kTileVectors = kVectorRegisters * 3 / 4;
 /// Its rows, if it is so many vectors wide.
 template <int V>
 constexpr int kRows = kTileVectors / (V < 2 ? 2 : V);
 
-/// How far ahead weights are fetched, which follow each other in memory in the order of their use.
+/// What b is, and so how it is asked for. Weights follow each other in memory in the order of their
+/// use: a little ahead they are asked into the nearest cache, or, where they come from far away, a
+/// panel ahead into the second level, a line with every step. That level waits for more lines at a
+/// time; the processor then foresees the rest. With weights the rows of a are dense, else its
+/// columns.
+enum class Right { transformed_tiles, weights, far_weights };
+
+/// How far ahead weights are fetched if not a panel.
 constexpr int kPrefetchDistance = 64 * kWidth;
 
-/// R rows and V vectors of columns of one product. Either the rows of a are dense or its columns.
-template <int R, int V, bool DenseRows>
+/// R rows and V vectors of columns of one product. The lines of the next panel at `next`, one for
+/// every step, are those that far_weights asks for.
+template <int R, int V, Right Kind>
 [[gnu::always_inline]] inline void product_tile(const Products& p, const float* a, const float* b,
-                                                float* c) {
+                                                float* c, [[maybe_unused]] const float* next) {
+  constexpr bool kDenseRows = Kind != Right::transformed_tiles;
   Raw sums[R][V];
 #pragma GCC unroll 12
   for (int r = 0; r < R; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) sums[r][v] = X::zero();
   }
-  const std::int64_t row_stride = DenseRows ? p.a_row_stride : 1;
-  const std::int64_t depth_stride = DenseRows ? 1 : p.a_depth_stride;
+  const std::int64_t row_stride = kDenseRows ? p.a_row_stride : 1;
+  const std::int64_t depth_stride = kDenseRows ? 1 : p.a_depth_stride;
   for (std::int64_t k = 0; k < p.depth; ++k, a += depth_stride, b += p.b_depth_stride) {
+    if constexpr (Kind == Right::far_weights) {
+      ask_second_level(next);
+      next += kLineElements;
+    }
     Raw right[V];
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
       right[v] = X::load(b + v * kWidth);
-      if constexpr (DenseRows) __builtin_prefetch(b + v * kWidth + kPrefetchDistance);
+      if constexpr (Kind == Right::weights) __builtin_prefetch(b + v * kWidth + kPrefetchDistance);
     }
 #pragma GCC unroll 12
     for (int r = 0; r < R; ++r) {
@@ -355,12 +370,13 @@ template <int R, int V, bool DenseRows>
   }
 }
 
-template <int R, int V, bool DenseRows>
-void last_rows(const Products& p, int rows, const float* a, const float* b, float* c) {
+template <int R, int V, Right Kind>
+void last_rows(const Products& p, int rows, const float* a, const float* b, float* c,
+               const float* next) {
   if constexpr (R > 1) {
-    if (rows < R) return last_rows<R - 1, V, DenseRows>(p, rows, a, b, c);
+    if (rows < R) return last_rows<R - 1, V, Kind>(p, rows, a, b, c, next);
   }
-  product_tile<R, V, DenseRows>(p, a, b, c);
+  product_tile<R, V, Kind>(p, a, b, c, next);
 }
 
 /// Asks for the lines ahead, as many with every tile of a product.
@@ -376,7 +392,7 @@ class Ahead {
 
   [[gnu::always_inline]] void ask() {
     for (std::int64_t wanted = at_once_; wanted > 0 && piece_ != end_; --wanted) {
-      __builtin_prefetch(piece_->first + done_ * kLineElements, 0, 2);  // to the second level
+      ask_second_level(piece_->first + done_ * kLineElements);
       if (++done_ < piece_->count) continue;
       ++piece_;
       done_ = 0;
@@ -384,42 +400,44 @@ class Ahead {
   }
 
  private:
-  static constexpr std::int64_t kLineElements = 16;
-
   const Lines *piece_, *end_;
   std::int64_t done_ = 0, at_once_;
 };
 
 /// All rows of V vectors of columns.
-template <int V, bool DenseRows>
+template <int V, Right Kind>
 void product_columns(const Products& p, const float* a, const float* b, float* c, Ahead& ahead) {
+  const float* next = b + p.b_panel_stride;
+  const float* const end = next + p.depth * kPanel;
   std::int64_t i = 0;
   for (; i + kRows<V> <= p.rows; i += kRows<V>) {
     ahead.ask();
-    product_tile<kRows<V>, V, DenseRows>(p, a + i * p.a_row_stride, b, c + i * p.c_row_stride);
+    product_tile<kRows<V>, V, Kind>(p, a + i * p.a_row_stride, b, c + i * p.c_row_stride, next);
+    next += p.depth * kLineElements;
+    if (next >= end) next = b;  // which is in the caches: all of the next panel is on its way
   }
   if (i < p.rows) {
     ahead.ask();
-    last_rows<kRows<V> - 1, V, DenseRows>(p, static_cast<int>(p.rows - i), a + i * p.a_row_stride,
-                                          b, c + i * p.c_row_stride);
+    last_rows<kRows<V> - 1, V, Kind>(p, static_cast<int>(p.rows - i), a + i * p.a_row_stride, b,
+                                     c + i * p.c_row_stride, next);
   }
 }
 
 /// All rows of some columns, at most a panel.
-template <bool DenseRows>
+template <Right Kind>
 void product_panel(const Products& p, std::int64_t columns, const float* a, const float* b,
                    float* c, Ahead& ahead) {
-  // Where the columns of a are dense, lower tiles would read b, which nobody asks for, more often.
-  if (DenseRows && columns > (kVectors - 1) * kWidth) {
-    return product_columns<kVectors, DenseRows>(p, a, b, c, ahead);
+  // Lower tiles would read transformed tiles, which nobody asks for, more often.
+  if (Kind != Right::transformed_tiles && columns > (kVectors - 1) * kWidth) {
+    return product_columns<kVectors, Kind>(p, a, b, c, ahead);
   }
   for (; columns > kWidth; columns -= 2 * kWidth, b += 2 * kWidth, c += 2 * kWidth) {
-    product_columns<2, DenseRows>(p, a, b, c, ahead);
+    product_columns<2, Kind>(p, a, b, c, ahead);
   }
-  if (columns > 0) product_columns<1, DenseRows>(p, a, b, c, ahead);
+  if (columns > 0) product_columns<1, Kind>(p, a, b, c, ahead);
 }
 
-template <bool DenseRows>
+template <Right Kind>
 void products_of(const Products& p) {
   Ahead ahead(p);
   for (std::uint64_t rest = p.matrices; rest; rest &= rest - 1) {
@@ -430,14 +448,15 @@ void products_of(const Products& p) {
         const float* a = p.a + position * p.a_position_stride;
         float* c = p.c + position * p.c_position_stride + j;
         const std::int64_t columns = p.columns - j < kPanel ? p.columns - j : kPanel;
-        product_panel<DenseRows>(p, columns, a, b, c, ahead);
+        product_panel<Kind>(p, columns, a, b, c, ahead);
       }
     }
   }
 }
 
 void products(const Products& p) {
-  p.a_depth_stride == 1 ? products_of<true>(p) : products_of<false>(p);
+  if (p.a_depth_stride != 1) return products_of<Right::transformed_tiles>(p);
+  p.far_weights ? products_of<Right::far_weights>(p) : products_of<Right::weights>(p);
 }
 
 // --- Weights -------------------------------------------------------------------------------------

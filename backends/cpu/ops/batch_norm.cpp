@@ -146,21 +146,23 @@ void statistics(const Layout& layout, const T* x, double* mean, double* deviatio
 }
 
 /// Calls body(first row, row count, place for their results) for pieces of all rows. Results that
-/// do not fit the caches go past them, through a buffer.
+/// do not fit the caches go past them, through a buffer. Of inputs, one may be null.
 template <class T, class Body>
-void write_rows(const Layout& layout, T* out, Body body) {
+void write_rows(const Layout& layout, std::initializer_list<const T*> inputs, T* out, Body body) {
   constexpr std::int64_t kPiece = kStreamBufferBytes / sizeof(T), kBuffer = 4 * kPiece;
-  const std::int64_t n = layout.channels;
-  const bool streams =
-      n <= kBuffer && worth_streaming(layout.rows * n * static_cast<std::int64_t>(sizeof(T)));
+  const std::int64_t n = layout.channels, row_bytes = n * static_cast<std::int64_t>(sizeof(T));
+  const bool streams = n <= kBuffer && worth_streaming(layout.rows * row_bytes);
   layout.for_row_slices([&](std::int64_t, std::int64_t first, std::int64_t rows) {
     if (!streams) return body(first, rows, out + first * n);
     alignas(64) T buffer[kBuffer];
     const std::int64_t most = std::max<std::int64_t>(1, kPiece / n);
     for (const std::int64_t end = first + rows; first < end; first += most) {
       const std::int64_t count = std::min(most, end - first);
+      for (const T* input : inputs) {
+        if (input && far_last_level()) ask_ahead(input + first * n, count * row_bytes);
+      }
       body(first, count, buffer);
-      stream(out + first * n, buffer, count * n * static_cast<std::int64_t>(sizeof(T)));
+      stream(out + first * n, buffer, count * row_bytes);
     }
     finish_streaming();
   });
@@ -172,7 +174,7 @@ void affine(const Layout& layout, const T* x, Affine<T> f, bool relu, const T* r
   const std::int64_t n = layout.channels;
   auto added = [&](std::int64_t offset) { return residual ? residual + offset : nullptr; };
   if (layout.by_rows) {
-    write_rows(layout, out, [&](std::int64_t first, std::int64_t rows, T* to) {
+    write_rows(layout, {x, residual}, out, [&](std::int64_t first, std::int64_t rows, T* to) {
       relu ? loops<T>().affine_relu_rows(x + first * n, added(first * n), rows, n, f, to)
            : loops<T>().affine_rows(x + first * n, rows, n, f, to);
     });
@@ -320,7 +322,7 @@ void combine_gradients(const Layout& layout, const T* g, const T* x, const T* a,
   const BatchNormLoops<T>& kernels = loops<T>();
   const std::int64_t n = layout.channels;
   if (layout.by_rows) {
-    write_rows(layout, out, [&](std::int64_t first, std::int64_t rows, T* to) {
+    write_rows(layout, {g, x}, out, [&](std::int64_t first, std::int64_t rows, T* to) {
       const std::int64_t at = first * n;
       relu ? kernels.relu_combine_rows(g + at, x + at, rows, n, a, b, c, *relu, to)
            : kernels.combine_rows(g + at, x + at, rows, n, a, b, c, to);

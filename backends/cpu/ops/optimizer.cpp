@@ -1,11 +1,19 @@
 // Optimizer steps: all parameters in one parallel pass.
 #include "backends/cpu/kernels/optimizer.h"
 
+#include "backends/cpu/caches.h"
 #include "backends/cpu/optimizer_lists.h"
 #include "backends/cpu/registration.h"
 
 namespace facula::cpu {
 namespace {
+
+/// Processors foresee what a step reads, unless it comes from far away.
+bool ask_ahead(const KernelArgs& args) {
+  std::int64_t bytes = 0;
+  for (const Tensor* param : args.list(0)) bytes += param->nbytes();
+  return far_last_level() && 2 * bytes > most_near_bytes();  // the gradients, too
+}
 
 template <class T>
 SgdScalars<T> sgd_scalars(const KernelArgs& args) {
@@ -20,6 +28,7 @@ SgdScalars<T> sgd_scalars(const KernelArgs& args) {
            : attrs.first        ? SgdMomentum::first
                                 : SgdMomentum::later;
   s.nesterov = attrs.nesterov;
+  s.ask_ahead = ask_ahead(args);
   return s;
 }
 
@@ -56,6 +65,7 @@ AdamScalars<T> adam_scalars(const KernelArgs& args) {
   s.eps = static_cast<T>(attrs.eps);
   s.minus_step_size = static_cast<T>(-lr / (1 - std::pow(beta1, step)));
   s.amsgrad = attrs.amsgrad;
+  s.ask_ahead = ask_ahead(args);
   return s;
 }
 

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
+#include "backends/cpu/caches.h"
 #include "backends/cpu/reduction.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
-#include "backends/cpu/streaming.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/loss.h"
@@ -53,7 +53,7 @@ void run(const KernelArgs& args) {
   constexpr std::int64_t kSlice = kBlock * kSliceBlocks;
   const std::int64_t numel = self.numel(), slices = (numel + kSlice - 1) / kSlice;
   const Reach reach =
-      self.nbytes() + target.nbytes() > most_cached_bytes() ? Reach::far : Reach::near;
+      self.nbytes() + target.nbytes() > most_near_bytes() ? Reach::far : Reach::near;
   const Scratch<double> sums(slices);
   base::parallel_for(slices, [&](std::int64_t slice) {
     const std::int64_t begin = slice * kSlice;

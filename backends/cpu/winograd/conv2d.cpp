@@ -7,6 +7,7 @@
 
 #include <facula/backends.h>
 
+#include "backends/cpu/caches.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/winograd/winograd.h"
 #include "base/env.h"
@@ -56,10 +57,10 @@ constexpr std::int64_t kMostSummed = 4096;
 constexpr std::int64_t kFewestTilesOfGradient = 16;
 
 /// Tiles that go together: more read the weights less often, but then their buffers, the weights
-/// and the lines of results that are asked for exceed the second-level cache.
-constexpr std::int64_t kBlockTiles = 16, kOtherBlockTiles = 24;
+/// and the lines of results that are asked for exceed a second-level cache of 1 MiB.
+constexpr std::int64_t kFewTiles = 16, kManyTiles = 24;
 /// The next block's inputs are asked for ahead, and this one's results with what they are made of.
-static_assert(kOtherBlockTiles *
+static_assert(kManyTiles *
                   (winograd::ReadAhead::kInputPixels + 3 * winograd::ReadAhead::kResultPixels) <=
               winograd::ReadAhead::kMostPixels);
 /// Outputs that go together. Up to kMostOutputs all do, so that tiles are transformed once, if
@@ -69,25 +70,28 @@ static_assert(kMostOutputs <= winograd::kMostChannels);
 /// Transformed weights of more elements than this do not stay in the caches. With so many of the
 /// weights per tile, their way to the memory and back takes longer than to transform tiles anew for
 /// few outputs, whose weights stay in the caches of the thread that transforms them.
-constexpr std::int64_t kLargeWeights = 4 << 20, kManyWeights = 1024, kOwnOutputs = 64;
+constexpr std::int64_t kLargeWeights = 4 << 20, kManyWeights = 1024;
+constexpr std::int64_t kOwnOutputs = 64, kOwnOutputsOfLargeCaches = 128;
 /// Where few blocks of tiles would leave threads idle, fewer outputs go together, down to this.
 constexpr std::int64_t kFewestSlices = 4, kFewestOutputs = 32;
 
 enum class Blocks { usual, other };
 
 winograd::BlockSize block_size(const Correlation& s, Blocks blocks) {
-  if (blocks == Blocks::other) return {kOtherBlockTiles, kOutputs};
+  const bool large_caches = far_last_level();
+  const std::int64_t tiles = (blocks == Blocks::usual) == large_caches ? kManyTiles : kFewTiles;
+  if (blocks == Blocks::other) return {tiles, kOutputs};
   const bool all = s.outputs <= kMostOutputs && s.channels <= kMostOutputs;
   const std::int64_t weights = s.channels * s.outputs;
   if (winograd::kMatrices * weights > kLargeWeights && weights >= kManyWeights * s.tiles()) {
-    return {kBlockTiles, kOwnOutputs, true};
+    return {tiles, large_caches ? kOwnOutputsOfLargeCaches : kOwnOutputs, true};
   }
-  const std::int64_t count = base::divide_up(s.tiles(), kBlockTiles);
+  const std::int64_t count = base::divide_up(s.tiles(), tiles);
   std::int64_t outputs = all ? kMostOutputs : kOutputs;
   while (outputs > kFewestOutputs && count * base::divide_up(s.outputs, outputs) < kFewestSlices) {
     outputs /= 2;
   }
-  return {kBlockTiles, outputs};
+  return {tiles, outputs};
 }
 
 bool conversion_too_dear(const KernelArgs& args, const ConvShape& s, const Limits& limits) {

@@ -7,6 +7,7 @@
 
 #include <facula/parallel.h>
 
+#include "backends/cpu/caches.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/winograd/winograd.h"
 #include "base/thread_pool.h"
@@ -75,7 +76,8 @@ class TransformedWeights {
             .c = sums.data,
             .c_position_stride = sums.position_stride,
             .c_row_stride = sums.tile_stride,
-            .accumulate = first_channel > 0};
+            .accumulate = first_channel > 0,
+            .far_weights = far_last_level()};
   }
 
  private:

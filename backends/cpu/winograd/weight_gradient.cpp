@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/caches.h"
 #include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/winograd/winograd.h"
@@ -18,6 +19,8 @@ namespace {
 
 constexpr std::int64_t kChannels = 64;
 constexpr std::int64_t kOutputs = 128;
+/// Where what exceeds the second level comes from far away, all that a block works on fits there.
+constexpr std::int64_t kOutputsBeforeFarCache = 64;
 /// Where positions share weights, fewer tiles at a time make sums as long: their transforms then
 /// stay in the caches.
 constexpr std::int64_t kTilesAtATime = 32, kFewestAtATime = 4;
@@ -32,14 +35,17 @@ constexpr std::int64_t kWantedSlices = 16;
 constexpr std::int64_t kFewestTiles = 64, kMostTiles = 1024;
 
 struct Cut {
-  std::int64_t parts, channel_blocks, output_blocks, shares;
+  std::int64_t parts, channel_blocks, outputs, output_blocks, shares;
 
   explicit Cut(const Correlation& s)
       : parts(s.parts()),
         channel_blocks(divide_up(s.channels, kChannels)),
-        output_blocks(divide_up(s.outputs, kOutputs)) {
+        outputs(std::min(far_last_level() ? kOutputsBeforeFarCache : kOutputs, s.outputs)),
+        output_blocks(divide_up(s.outputs, outputs)) {
+    // Shares decide about the order of sums, and so do not depend on the machine.
+    const std::int64_t slices = parts * channel_blocks * divide_up(s.outputs, kOutputs);
     const std::int64_t most =
-        std::max(divide_up(kWantedSlices, slices_of_share()), divide_up(s.tiles(), kMostTiles));
+        std::max(divide_up(kWantedSlices, slices), divide_up(s.tiles(), kMostTiles));
     const std::int64_t wanted = std::clamp<std::int64_t>(s.tiles() / kFewestTiles, 1, most);
     shares = divide_up(s.tiles(), divide_up(s.tiles(), wanted));
   }
@@ -124,8 +130,8 @@ struct Slice {
         share(slice / cut.slices_of_share()),
         first_channel(slice / cut.output_blocks % cut.channel_blocks * kChannels),
         channels(std::min(kChannels, s.channels - first_channel)),
-        first_output(slice % cut.output_blocks * kOutputs),
-        outputs(std::min(kOutputs, s.outputs - first_output)) {}
+        first_output(slice % cut.output_blocks * cut.outputs),
+        outputs(std::min(cut.outputs, s.outputs - first_output)) {}
 };
 
 /// Positions that share weights follow each other as if they were more tiles.
@@ -148,10 +154,9 @@ void weight_gradient(const Correlation& s, const float* images, const float* gra
   const Scratch<float> sums_of_shares(cut.shares > 1 ? cut.shares * numel : 0);
   float* result = cut.shares > 1 ? sums_of_shares.data() : taps.data;
   const std::int64_t channels = std::min(kChannels, s.channels);
-  const std::int64_t outputs = std::min(kOutputs, s.outputs);
   const Buffer input_buffer(s.positions(), kTilesAtATime, channels);
-  const Buffer output_buffer(s.positions(), kTilesAtATime, outputs);
-  const Buffer sum_buffer(s.positions(), outputs, channels);
+  const Buffer output_buffer(s.positions(), kTilesAtATime, cut.outputs);
+  const Buffer sum_buffer(s.positions(), cut.outputs, channels);
   base::parallel_for(cut.slices(), [&](std::int64_t number) {
     const Scratch<float> memory(input_buffer.numel() + output_buffer.numel() + sum_buffer.numel());
     float* dy_memory = memory.data() + input_buffer.numel();
