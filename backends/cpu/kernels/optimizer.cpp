@@ -10,14 +10,14 @@ namespace {
 inline float square_root(float x) { return __builtin_sqrtf(x); }
 inline double square_root(double x) { return __builtin_sqrt(x); }
 
-/// Calls body(i) for n elements of all streams; a null one is not read.
+/// Calls body(i) for n elements of all streams, of which one may be null.
 template <class T, class Body, class... Streams>
 [[gnu::always_inline]] inline void for_elements(std::int64_t n, bool ask, Body body,
                                                 const Streams*... streams) {
   constexpr std::int64_t kLine = 64 / sizeof(T);
   std::int64_t i = 0;
   for (; i + kLine <= n; i += kLine) {
-    if (ask) (ask_both_levels(streams + i), ...);
+    if (ask) ((streams ? ask_both_levels(streams + i) : void()), ...);
 #pragma GCC unroll 1  // not before it is vectorised
     for (std::int64_t k = i; k < i + kLine; ++k) body(k);
   }

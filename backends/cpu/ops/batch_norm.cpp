@@ -146,7 +146,7 @@ void statistics(const Layout& layout, const T* x, double* mean, double* deviatio
 }
 
 /// Calls body(first row, row count, place for their results) for pieces of all rows. Results that
-/// do not fit the caches go past them, through a buffer. Of inputs, one may be null.
+/// do not fit the caches go past them, through a buffer. An input may be null.
 template <class T, class Body>
 void write_rows(const Layout& layout, std::initializer_list<const T*> inputs, T* out, Body body) {
   constexpr std::int64_t kPiece = kStreamBufferBytes / sizeof(T), kBuffer = 4 * kPiece;
