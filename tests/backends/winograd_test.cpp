@@ -141,6 +141,9 @@ const Problem kBlocksOfStride2[] = {
     {17, 260, 40, 7, 8, {1, 1}, 2},  {1, 32, 48, 64, 59, {2, 1}, 2},
     {16, 260, 460, 7, 8, {1, 1}, 2},
 };
+/// So many tiles that gradients of weights add up several shares of them, and so many channels that
+/// slices may share transformed tiles, of some shares at a time.
+const Problem kShares = {32, 128, 128, 32, 32};
 /// Of ResNet-18 for CIFAR-10.
 const Problem kLayersOfStride2[] = {
     {32, 64, 128, 32, 32, {1, 1}, 2},
@@ -329,6 +332,7 @@ TEST(Winograd, SameBitsOnAllThreads) {
   };
   for (const Problem& p : kBlocks) check(p);
   for (const Problem& p : kBlocksOfStride2) check(p);
+  check(kShares);
 }
 
 TEST(Winograd, SameBitsWithAnyCaches) {
@@ -339,6 +343,7 @@ TEST(Winograd, SameBitsWithAnyCaches) {
   };
   for (const Problem& p : kBlocks) check(p);
   for (const Problem& p : kBlocksOfStride2) check(p);
+  check(kShares);
 }
 
 TEST(Winograd, ComesFirstAndCanBeSwitchedOff) {

@@ -80,7 +80,8 @@ struct Products {
   float* c;
   std::int64_t c_position_stride, c_row_stride;
   bool accumulate;
-  bool far_weights = false;      ///< b are weights that come from a last-level cache far away
+  bool far = false;              ///< b, and a if not weights, come from a last-level cache far away
+  bool wide = false;             ///< whether tiles as b, not far, had better be read in wide rows
   const Lines* ahead = nullptr;  ///< what to ask the memory for meanwhile
   std::int64_t pieces_ahead = 0, lines_ahead = 0;
 };

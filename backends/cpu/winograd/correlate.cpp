@@ -77,7 +77,7 @@ class TransformedWeights {
             .c_position_stride = sums.position_stride,
             .c_row_stride = sums.tile_stride,
             .accumulate = first_channel > 0,
-            .far_weights = far_last_level()};
+            .far = far_last_level()};
   }
 
  private:
