@@ -57,10 +57,11 @@ constexpr std::int64_t kMostSummed = 4096;
 constexpr std::int64_t kFewestTilesOfGradient = 16;
 
 /// Tiles that go together: more read the weights less often, but then their buffers, the weights
-/// and the lines of results that are asked for exceed a second-level cache of 1 MiB.
-constexpr std::int64_t kFewTiles = 16, kManyTiles = 24;
+/// and the lines of results that are asked for exceed a second-level cache of 1 MiB. Where weights
+/// are read by one thread alone, a few more make five blocks of 128 tiles instead of six.
+constexpr std::int64_t kFewTiles = 16, kManyTiles = 24, kMostTiles = 26;
 /// The next block's inputs are asked for ahead, and this one's results with what they are made of.
-static_assert(kManyTiles *
+static_assert(kMostTiles *
                   (winograd::ReadAhead::kInputPixels + 3 * winograd::ReadAhead::kResultPixels) <=
               winograd::ReadAhead::kMostPixels);
 /// Outputs that go together. Up to kMostOutputs all do, so that tiles are transformed once, if
@@ -84,7 +85,8 @@ winograd::BlockSize block_size(const Correlation& s, Blocks blocks) {
   const bool all = s.outputs <= kMostOutputs && s.channels <= kMostOutputs;
   const std::int64_t weights = s.channels * s.outputs;
   if (winograd::kMatrices * weights > kLargeWeights && weights >= kManyWeights * s.tiles()) {
-    return {tiles, large_caches ? kOwnOutputsOfLargeCaches : kOwnOutputs, true};
+    return large_caches ? winograd::BlockSize{kMostTiles, kOwnOutputsOfLargeCaches, true}
+                        : winograd::BlockSize{kFewTiles, kOwnOutputs, true};
   }
   const std::int64_t count = base::divide_up(s.tiles(), tiles);
   std::int64_t outputs = all ? kMostOutputs : kOutputs;

@@ -128,7 +128,7 @@ struct Block {
   std::int64_t region, first_tile, tiles;
 };
 
-/// All tiles, at most `most` in a block.
+/// All tiles, at most `most` in a block; blocks of a region have as many but for one.
 struct Blocks {
   const Correlation& s;
   std::int64_t most;
@@ -144,7 +144,9 @@ struct Blocks {
   Block operator[](std::int64_t i) const {
     std::int64_t region = 0;
     for (; i >= of_region(region); ++region) i -= of_region(region);
-    return {region, i * most, std::min(most, s.tiles(region) - i * most)};
+    const std::int64_t tiles = s.tiles(region), count = of_region(region);
+    const std::int64_t first = i * tiles / count;
+    return {region, first, (i + 1) * tiles / count - first};
   }
 };
 
