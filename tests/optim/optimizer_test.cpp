@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include <facula/autograd.h>
 #include <facula/error.h>
@@ -101,6 +102,18 @@ TEST(AdamW, EqualsPyTorch) {
                         {0.60823510819, -1.59261161207, 0.13591867038, 0.0219058962132});
   expect_trained<AdamW>(AdamWOptions{.lr = 0.1, .weight_decay = 0.1, .amsgrad = true},
                         {0.578085495119, -1.5271521397, 0.123338614528, 0.0165237581169});
+}
+
+// As in PyTorch: where the square of a gradient is infinite, so is what its mean is divided by.
+TEST(AdamW, StaysWhereSquaresAreInfinite) {
+  const Tensor p = full({40}, 2.0).requires_grad_();
+  AdamW adam({p}, {.lr = 0.1, .weight_decay = 0});
+  p.set_grad(full({40}, 1e30));
+  adam.step();
+  EXPECT_TRUE(equal(p.detach(), full({40}, 2.0)));
+  p.set_grad(full({40}, std::numeric_limits<double>::quiet_NaN()));
+  adam.step();
+  EXPECT_TRUE(all(isnan(p.detach())).item<bool>());
 }
 
 /// Sizes around a cache line and a slice, with an empty one.

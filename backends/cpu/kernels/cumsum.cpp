@@ -1,5 +1,6 @@
 #include "backends/cpu/kernels/cumsum.h"
 
+#include "backends/cpu/kernels/ask_ahead.h"
 #include "backends/cpu/kernels/many_rows.h"
 #include "backends/cpu/kernels/stream_line.h"
 
@@ -123,6 +124,7 @@ void blocks(const float* __restrict x, std::int64_t n, float* __restrict y, doub
   __m256 own[kChunks], done[kChunks];
   Lanes sums[kChunks], earlier = load(kZeros);
   const auto read = [&](std::int64_t i) FACULA_INLINED {
+    for (std::int64_t k = 0; kStream && k < kBlock; k += kLine<float>) ask_both_levels(x + i + k);
     for (int k = 0; k < kChunks; ++k) own[k] = _mm256_loadu_ps(x + i + k * kChunks);
     transpose(own);
   };

@@ -3,12 +3,26 @@
 #include "backends/cpu/kernels/optimizer.h"
 
 #include "backends/cpu/kernels/ask_ahead.h"
+#include "ops/schema/scalar_base.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-inline float square_root(float x) { return __builtin_sqrtf(x); }
-inline double square_root(double x) { return __builtin_sqrt(x); }
+/// x / by, where `inverse` is 1 / by. Divisions take some processors as long as memory does. A
+/// product that is nearly the quotient is corrected by its remainder, after which it is off by less
+/// than an ulp, and so once more is rounded correctly (P. Markstein, "Computation of elementary
+/// functions on the IBM RISC System/6000 processor", 1990).
+template <class T>
+[[gnu::always_inline]] inline T quotient(T x, T by, [[maybe_unused]] T inverse) {
+#if defined(FACULA_HAS_FMA)
+  const T product = x * inverse, remainder = scalar::fma(-product, by, x);
+  const T nearer = scalar::fma(remainder, inverse, product);
+  const T corrected = scalar::fma(scalar::fma(-nearer, by, x), inverse, nearer);
+  return remainder == remainder ? corrected : product;  // infinity has no remainder
+#else
+  return x / by;
+#endif
+}
 
 /// Calls body(i) for n elements of all streams, of which one may be null.
 template <class T, class Body, class... Streams>
@@ -70,6 +84,7 @@ void adam_loop(const AdamScalars<T>& scalars, std::int64_t n, T* __restrict para
                const T* __restrict grad, T* __restrict mean, T* __restrict square,
                [[maybe_unused]] T* __restrict largest) {
   const AdamScalars<T> s = scalars;
+  const T inverse = T(1) / s.sqrt_correction2;
   const auto update = [=](std::int64_t i) __attribute__((always_inline)) {
     const T value = param[i] * s.shrink;
     T g = s.sign * grad[i];
@@ -82,7 +97,7 @@ void adam_loop(const AdamScalars<T>& scalars, std::int64_t n, T* __restrict para
       v = largest[i] > v ? largest[i] : v;
       largest[i] = v;
     }
-    const T denominator = square_root(v) / s.sqrt_correction2 + s.eps;
+    const T denominator = quotient(scalar::sqrt(v), s.sqrt_correction2, inverse) + s.eps;
     param[i] = value + s.minus_step_size * m / denominator;
   };
   for_elements<T>(n, s.ask_ahead, update, param, grad, mean, square, largest);
