@@ -1,5 +1,7 @@
 #include "backends/cpu/kernels/depthwise.h"
 
+#include <cstdlib>
+
 #include "backends/cpu/kernels/simd.h"
 
 namespace facula::cpu::FACULA_ISA {
@@ -117,16 +119,93 @@ void store_pixels(const DepthwiseLine& given, std::int64_t pixel) {
   }
 }
 
+/// The results of P pixels next to each other from K columns of taps next to each other, in one
+/// vector of channels: every pixel of a row is read once.
+template <int K, int P, bool Ascending, bool Whole>
+[[gnu::always_inline]] inline void store_dense_vector(const DepthwiseLine& line, std::int64_t pixel,
+                                                      std::int64_t c, int lanes) {
+  Raw sums[P];
+  const Raw start = line.bias ? load<Whole>(line.bias + c, lanes) : X::zero();
+#pragma GCC unroll 8
+  for (int p = 0; p < P; ++p) sums[p] = start;
+  const std::int64_t last = pixel + (Ascending ? 0 : P - 1);  // in the order of every result's taps
+  const std::int64_t at = line.shift + last * line.step + line.columns.offsets[0] + c;
+  for (std::int64_t i = 0; i < line.rows.count; ++i) {
+    Raw weights[K];
+#pragma GCC unroll 7
+    for (int j = 0; j < K; ++j) {
+      weights[j] =
+          load<Whole>(line.weights + line.rows.weights[i] + line.columns.weights[j] + c, lanes);
+    }
+    const float* from = line.input + (at + line.rows.offsets[i]);
+#pragma GCC unroll 14
+    for (int k = 0; k < P + K - 1; ++k) {
+      const Raw value = load<Whole>(from, lanes);
+      if (k + 1 < P + K - 1) from += Ascending ? line.step : -line.step;
+#pragma GCC unroll 7
+      for (int j = 0; j < K; ++j) {
+        const int p = Ascending ? k - j : P - 1 - (k - j);
+        if (p >= 0 && p < P) sums[p] = X::fma(value, weights[j], sums[p]);
+      }
+    }
+  }
+  finish_vector<P, Whole>(line, sums, pixel, c, lanes);
+}
+
+template <int K, int P, bool Ascending>
+void store_dense_pixels(const DepthwiseLine& given, std::int64_t pixel) {
+  const DepthwiseLine line = given;  // or stores might change it
+  std::int64_t c = 0;
+  for (; c + kWidth <= line.channels; c += kWidth) {
+    store_dense_vector<K, P, Ascending, true>(line, pixel, c, kWidth);
+  }
+  if (c < line.channels) {
+    store_vector<0, 0, P, false>(line, PixelStep(line.step), pixel, c,
+                                 static_cast<int>(line.channels - c));
+  }
+}
+
+/// Those of `count` groups of P pixels: returns the first pixel after them.
+template <int K, int P>
+std::int64_t store_dense(const DepthwiseLine& line, std::int64_t pixel, std::int64_t count) {
+  const bool ascending = line.columns.offsets[0] < line.columns.offsets[1];
+  for (; count > 0; --count, pixel += P) {
+    ascending ? store_dense_pixels<K, P, true>(line, pixel)
+              : store_dense_pixels<K, P, false>(line, pixel);
+  }
+  return pixel;
+}
+
+/// Columns of taps next to each other, for results next to each other.
+bool is_dense(const DepthwiseLine& line) {
+  const DepthwiseTaps& columns = line.columns;
+  return line.step == line.out_step && columns.count > 1 &&
+         std::abs(columns.offsets[1] - columns.offsets[0]) == line.step;
+}
+
+/// The first results of a line whose taps are dense: returns how many.
+std::int64_t store_dense(const DepthwiseLine& line) {
+  const std::int64_t pixels = line.pixels, eights = pixels / 8;
+  if (line.columns.count == 5) return store_dense<5, 8>(line, 0, eights);
+  if (line.columns.count == 7) return store_dense<7, 8>(line, 0, eights);
+  if (line.columns.count != 3) return 0;
+  // Images are often a power of two wide, or seven times that, less one pixel at each border.
+  constexpr std::int64_t kSixes[8] = {0, 0, 3, 3, 2, 2, 1, 1};
+  const std::int64_t sixes = kSixes[pixels % 8];
+  if (6 * sixes > pixels) return store_dense<3, 8>(line, 0, eights);
+  return store_dense<3, 6>(line, store_dense<3, 8>(line, 0, (pixels - 6 * sixes) / 8), sixes);
+}
+
 template <int R, int K>
 void store_taps(const DepthwiseLine& line) {
-  std::int64_t pixel = 0;
   // Pixels together share weights and what they meet. With strides they share less of that, and
   // from memory fewer are better: it is read more in order.
   const bool strided = line.step > line.out_step;
   const std::int64_t most = !strided ? 8 : line.stream ? 2 : 3;
-  for (; most >= 8 && pixel + 8 <= line.pixels; pixel += 8) store_pixels<R, K, 8>(line, pixel);
-  // Images are often a power of two wide, less one pixel at each border.
-  for (; most >= 6 && pixel + 6 <= line.pixels; pixel += 6) store_pixels<R, K, 6>(line, pixel);
+  std::int64_t pixel = is_dense(line) ? store_dense(line) : 0;
+  if constexpr (K != 3) {
+    for (; most >= 8 && pixel + 8 <= line.pixels; pixel += 8) store_pixels<R, K, 8>(line, pixel);
+  }
   for (; most >= 3 && pixel + 3 <= line.pixels; pixel += 3) store_pixels<R, K, 3>(line, pixel);
   for (; pixel + 2 <= line.pixels; pixel += 2) store_pixels<R, K, 2>(line, pixel);
   for (; pixel < line.pixels; ++pixel) store_pixels<R, K, 1>(line, pixel);
@@ -198,8 +277,9 @@ void store_line(const DepthwiseLine& line) {
       {store_taps<3, 1>, store_taps<3, 2>, store_taps<3, 3>},
   };
   const std::int64_t rows = line.rows.count, columns = line.columns.count;
-  const bool known =
-      rows > 0 && rows <= kDepthwiseBlock && columns > 0 && columns <= kDepthwiseBlock;
+  bool known = rows > 0 && rows <= kDepthwiseBlock && columns > 0 && columns <= kDepthwiseBlock;
+  // Three columns apart from each other: for many pixels at once only the code of any number is.
+  if (columns == 3 && line.step == line.out_step && !is_dense(line)) known = false;
   (known ? kTaps[rows - 1][columns - 1] : store_taps<0, 0>)(line);
 }
 
