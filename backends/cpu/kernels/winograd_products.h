@@ -61,7 +61,7 @@ template <int R, int V, Right Kind>
   for (std::int64_t k = 0; k < p.depth; ++k, a += depth_stride, b += p.b_depth_stride) {
     if constexpr (Kind == Right::far_weights) ask_second_level(next);
     if constexpr (Kind == Right::far_tiles) __builtin_prefetch(next);
-    next += kLineElements;
+    if constexpr (Kind == Right::far_weights || Kind == Right::far_tiles) next += kLineElements;
     Raw right[V];
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
@@ -155,7 +155,7 @@ void product_columns(const Products& p, const float* a, const float* b, float* c
     const float* next = ahead.take_far(p.depth);
     if constexpr (Kind == Right::far_tiles) {
       if (!next && i + R <= p.rows) {
-        product_tile<R, V, Right::wide_tiles>(p, a, b, c, next);
+        product_tile<R, V, Right::wide_tiles>(p, a, b, c, nullptr);
         continue;
       }
     }
