@@ -40,19 +40,18 @@ template <bool Write>
   }
 }
 
-/// Addresses of up to 8 neighbouring pixels from few registers.
+/// Addresses of neighbouring pixels from few registers: of each of four, from that of the first.
 struct PixelStep {
   std::int64_t one, three;  // bytes
 
   explicit PixelStep(std::int64_t step) : one(step * 4), three(step * 12) {
     asm("" : "+r"(one), "+r"(three));  // or the compiler would keep an address for every pixel
   }
-  [[gnu::always_inline]] const float* at(const float* const (&fours)[2], int i) const {
-    const auto* bytes = reinterpret_cast<const char*>(fours[i / 4]);
-    const int k = i % 4;
-    return reinterpret_cast<const float*>(bytes + (k == 0   ? 0
-                                                   : k == 1 ? one
-                                                   : k == 2 ? 2 * one
+  [[gnu::always_inline]] const float* at(const float* first, int i) const {
+    const auto* bytes = reinterpret_cast<const char*>(first);
+    return reinterpret_cast<const float*>(bytes + (i == 0   ? 0
+                                                   : i == 1 ? one
+                                                   : i == 2 ? 2 * one
                                                             : three));
   }
 };
@@ -99,7 +98,7 @@ template <int R, int K, int P, bool Whole>
       const Raw weight = load<Whole>(weights + line.columns.weights[j], lanes);
 #pragma GCC unroll 8
       for (int p = 0; p < P; ++p) {
-        sums[p] = X::fma(load<Whole>(step.at(fours, p), lanes), weight, sums[p]);
+        sums[p] = X::fma(load<Whole>(step.at(fours[p / 4], p % 4), lanes), weight, sums[p]);
       }
     }
   }
@@ -120,28 +119,36 @@ void store_pixels(const DepthwiseLine& given, std::int64_t pixel) {
 }
 
 /// The results of P pixels next to each other from K columns of taps next to each other, in one
-/// vector of channels: every pixel of a row is read once.
-template <int K, int P, bool Ascending, bool Whole>
+/// vector of channels: every pixel of a row is read once. If they are a whole line, the pixels that
+/// taps meet before and after it do not exist. 0 rows stand for any number.
+template <int R, int K, int P, bool Ascending, bool Line, bool Whole>
 [[gnu::always_inline]] inline void store_dense_vector(const DepthwiseLine& line, std::int64_t pixel,
                                                       std::int64_t c, int lanes) {
+  constexpr int kFirst = Line ? 1 : 0, kEnd = P + K - 1 - kFirst;
   Raw sums[P];
   const Raw start = line.bias ? load<Whole>(line.bias + c, lanes) : X::zero();
 #pragma GCC unroll 8
   for (int p = 0; p < P; ++p) sums[p] = start;
-  const std::int64_t last = pixel + (Ascending ? 0 : P - 1);  // in the order of every result's taps
-  const std::int64_t at = line.shift + last * line.step + line.columns.offsets[0] + c;
-  for (std::int64_t i = 0; i < line.rows.count; ++i) {
+  // Pixels go in the order of the taps of every result.
+  const std::int64_t step = Ascending ? line.step : -line.step;
+  const std::int64_t at = line.shift + (pixel + (Ascending ? 0 : P - 1)) * line.step +
+                          line.columns.offsets[0] + kFirst * step + c;
+  const PixelStep steps(step);
+  const std::int64_t rows = R ? R : line.rows.count;
+#pragma GCC unroll 3
+  for (std::int64_t i = 0; i < rows; ++i) {
     Raw weights[K];
 #pragma GCC unroll 7
     for (int j = 0; j < K; ++j) {
       weights[j] =
           load<Whole>(line.weights + line.rows.weights[i] + line.columns.weights[j] + c, lanes);
     }
-    const float* from = line.input + (at + line.rows.offsets[i]);
+    const float* four = line.input + (at + line.rows.offsets[i]);
 #pragma GCC unroll 14
-    for (int k = 0; k < P + K - 1; ++k) {
-      const Raw value = load<Whole>(from, lanes);
-      if (k + 1 < P + K - 1) from += Ascending ? line.step : -line.step;
+    for (int k = kFirst; k < kEnd; ++k) {
+      const int place = (k - kFirst) % 4;
+      if (place == 0 && k > kFirst) four += 4 * step;
+      const Raw value = load<Whole>(steps.at(four, place), lanes);
 #pragma GCC unroll 7
       for (int j = 0; j < K; ++j) {
         const int p = Ascending ? k - j : P - 1 - (k - j);
@@ -152,17 +159,25 @@ template <int K, int P, bool Ascending, bool Whole>
   finish_vector<P, Whole>(line, sums, pixel, c, lanes);
 }
 
-template <int K, int P, bool Ascending>
+/// The same for the channels from c on, fewer than a vector.
+template <int K, int P, bool Ascending, bool Line>
+void store_last_channels(const DepthwiseLine& line, std::int64_t pixel, std::int64_t c) {
+  const int lanes = static_cast<int>(line.channels - c);
+  if constexpr (Line) {
+    store_dense_vector<0, K, P, Ascending, true, false>(line, pixel, c, lanes);
+  } else {
+    store_vector<0, 0, P, false>(line, PixelStep(line.step), pixel, c, lanes);
+  }
+}
+
+template <int R, int K, int P, bool Ascending, bool Line>
 void store_dense_pixels(const DepthwiseLine& given, std::int64_t pixel) {
   const DepthwiseLine line = given;  // or stores might change it
   std::int64_t c = 0;
   for (; c + kWidth <= line.channels; c += kWidth) {
-    store_dense_vector<K, P, Ascending, true>(line, pixel, c, kWidth);
+    store_dense_vector<R, K, P, Ascending, Line, true>(line, pixel, c, kWidth);
   }
-  if (c < line.channels) {
-    store_vector<0, 0, P, false>(line, PixelStep(line.step), pixel, c,
-                                 static_cast<int>(line.channels - c));
-  }
+  if (c < line.channels) store_last_channels<K, P, Ascending, Line>(line, pixel, c);
 }
 
 /// Those of `count` groups of P pixels: returns the first pixel after them.
@@ -170,17 +185,16 @@ template <int K, int P>
 std::int64_t store_dense(const DepthwiseLine& line, std::int64_t pixel, std::int64_t count) {
   const bool ascending = line.columns.offsets[0] < line.columns.offsets[1];
   for (; count > 0; --count, pixel += P) {
-    ascending ? store_dense_pixels<K, P, true>(line, pixel)
-              : store_dense_pixels<K, P, false>(line, pixel);
+    ascending ? store_dense_pixels<0, K, P, true, false>(line, pixel)
+              : store_dense_pixels<0, K, P, false, false>(line, pixel);
   }
   return pixel;
 }
 
-/// Columns of taps next to each other, for results next to each other.
+/// Whether columns of taps are as far apart as the pixels that results next to each other meet.
 bool is_dense(const DepthwiseLine& line) {
   const DepthwiseTaps& columns = line.columns;
-  return line.step == line.out_step && columns.count > 1 &&
-         std::abs(columns.offsets[1] - columns.offsets[0]) == line.step;
+  return columns.count > 1 && std::abs(columns.offsets[1] - columns.offsets[0]) == line.step;
 }
 
 /// The first results of a line whose taps are dense: returns how many.
@@ -211,57 +225,15 @@ void store_taps(const DepthwiseLine& line) {
   for (; pixel < line.pixels; ++pixel) store_pixels<R, K, 1>(line, pixel);
 }
 
-/// The results of a line of P pixels in one vector of channels: every pixel is read once.
-template <int R, int P, bool Ascending, bool Whole>
-[[gnu::always_inline]] inline void store_narrow_vector(const DepthwiseLine& line, std::int64_t c,
-                                                       int lanes) {
-  Raw sums[P];
-  const Raw start = line.bias ? load<Whole>(line.bias + c, lanes) : X::zero();
-#pragma GCC unroll 8
-  for (int p = 0; p < P; ++p) sums[p] = start;
-#pragma GCC unroll 3
-  for (int i = 0; i < R; ++i) {
-    const float* row = line.input + line.shift + line.rows.offsets[i] + c;
-    Raw weights[3];
-#pragma GCC unroll 3
-    for (int j = 0; j < 3; ++j) {
-      weights[j] =
-          load<Whole>(line.weights + line.rows.weights[i] + line.columns.weights[j] + c, lanes);
-    }
-#pragma GCC unroll 8
-    for (int k = 0; k < P; ++k) {  // in the order of the taps of every result
-      const int x = Ascending ? k : P - 1 - k;
-      const Raw value = load<Whole>(row + x * line.step, lanes);
-#pragma GCC unroll 3
-      for (int j = 0; j < 3; ++j) {
-        const int p = Ascending ? x + 1 - j : x - 1 + j;
-        if (p >= 0 && p < P) sums[p] = X::fma(value, weights[j], sums[p]);
-      }
-    }
-  }
-  finish_vector<P, Whole>(line, sums, 0, c, lanes);
-}
-
-template <int R, int P, bool Ascending>
-void store_narrow_line(const DepthwiseLine& given) {
-  const DepthwiseLine line = given;  // or stores might change it
-  std::int64_t c = 0;
-  for (; c + kWidth <= line.channels; c += kWidth) {
-    store_narrow_vector<R, P, Ascending, true>(line, c, kWidth);
-  }
-  if (c < line.channels) {
-    store_narrow_vector<R, P, Ascending, false>(line, c, static_cast<int>(line.channels - c));
-  }
-}
-
+/// The results of a line of P pixels, three columns of taps and at most as many rows.
 template <int P>
 void store_narrow(const DepthwiseLine& line) {
-  using Store = void (*)(const DepthwiseLine&);
+  using Store = void (*)(const DepthwiseLine&, std::int64_t);
   constexpr Store kRows[kDepthwiseBlock][2] = {
-      {store_narrow_line<1, P, false>, store_narrow_line<1, P, true>},
-      {store_narrow_line<2, P, false>, store_narrow_line<2, P, true>},
-      {store_narrow_line<3, P, false>, store_narrow_line<3, P, true>}};
-  kRows[line.rows.count - 1][line.columns.offsets[0] < 0](line);
+      {store_dense_pixels<1, 3, P, false, true>, store_dense_pixels<1, 3, P, true, true>},
+      {store_dense_pixels<2, 3, P, false, true>, store_dense_pixels<2, 3, P, true, true>},
+      {store_dense_pixels<3, 3, P, false, true>, store_dense_pixels<3, 3, P, true, true>}};
+  kRows[line.rows.count - 1][line.columns.offsets[0] < 0](line, 0);
 }
 
 void store_line(const DepthwiseLine& line) {
@@ -279,7 +251,7 @@ void store_line(const DepthwiseLine& line) {
   const std::int64_t rows = line.rows.count, columns = line.columns.count;
   bool known = rows > 0 && rows <= kDepthwiseBlock && columns > 0 && columns <= kDepthwiseBlock;
   // Three columns apart from each other: for many pixels at once only the code of any number is.
-  if (columns == 3 && line.step == line.out_step && !is_dense(line)) known = false;
+  if (columns == 3 && line.step <= line.out_step && !is_dense(line)) known = false;
   (known ? kTaps[rows - 1][columns - 1] : store_taps<0, 0>)(line);
 }
 
