@@ -104,6 +104,29 @@ TEST(AdamW, EqualsPyTorch) {
                         {0.578085495119, -1.5271521397, 0.123338614528, 0.0165237581169});
 }
 
+TEST(Adam, RoundsLikeDivision) {
+  constexpr std::int64_t kCount = 20000;
+  const double lr = 0.1, beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
+  Generator generator(5);
+  // Magnitudes over the whole range in which squares are normal.
+  const Tensor grad = randn({kCount}, {}, &generator) * exp(randn({kCount}, {}, &generator) * 8);
+  const Tensor p = zeros({kCount}).requires_grad_();
+  Adam adam({p}, {.lr = lr, .beta1 = beta1, .beta2 = beta2, .eps = eps});
+  p.set_grad(grad);
+  adam.step();
+  const auto correction = static_cast<float>(std::sqrt(1 - beta2));
+  const auto step_size = static_cast<float>(-lr / (1 - beta1));
+  Tensor expected = zeros({kCount});
+  for (std::int64_t i = 0; i < kCount; ++i) {
+    const float g = grad.data_ptr<float>()[i];
+    const float mean = g * static_cast<float>(1 - beta1);
+    const float square = static_cast<float>(1 - beta2) * g * g;
+    const float denominator = std::sqrt(square) / correction + static_cast<float>(eps);
+    expected.data_ptr<float>()[i] = step_size * mean / denominator;
+  }
+  EXPECT_TRUE(equal(p.detach(), expected));
+}
+
 // As in PyTorch: where the square of a gradient is infinite, so is what its mean is divided by.
 TEST(AdamW, StaysWhereSquaresAreInfinite) {
   const Tensor p = full({40}, 2.0).requires_grad_();

@@ -168,7 +168,7 @@ void product_columns(const Products& p, const float* a, const float* b, float* c
 template <Right Kind>
 void product_panel(const Products& p, std::int64_t columns, const float* a, const float* b,
                    float* c, Ahead& ahead) {
-  // Lower tiles read transformed tiles more often.
+  // Wider tiles are lower, and so read transformed tiles more often.
   if constexpr (Kind != Right::tiles) {
     if (columns > (kVectors - 1) * kWidth) {
       return product_columns<kVectors, Kind>(p, a, b, c, ahead);
