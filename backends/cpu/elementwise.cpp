@@ -87,11 +87,11 @@ Plan make_plan(const Tensor& out, std::span<const Tensor* const> inputs) {
   return plan;
 }
 
-/// True if the result had better not displace others from the caches. All pieces of its rows must
-/// begin at cache lines then.
-bool writes_past_caches(const Plan& plan, const Tensor& out) {
+/// True if the result of an op that reads and writes so many bytes had better not displace others
+/// from the caches. All pieces of its rows must begin at cache lines then.
+bool writes_past_caches(const Plan& plan, const Tensor& out, std::int64_t bytes) {
   static_assert(kFarSliceElements % kLineBytes == 0);
-  if (!worth_streaming(out.nbytes()) || plan.dims == 0) return false;
+  if (!worth_streaming(out.nbytes(), bytes) || plan.dims == 0) return false;
   const auto size = static_cast<std::int64_t>(out.element_size());
   if (plan.strides[0][0] != size) return false;
   if (!begins_line(plan.bases[0])) return false;
@@ -104,9 +104,9 @@ bool writes_past_caches(const Plan& plan, const Tensor& out) {
 }
 
 Reach reach_of(const Plan& plan, const Tensor& out, std::span<const Tensor* const> inputs) {
-  if (writes_past_caches(plan, out)) return Reach::streamed;
   std::int64_t bytes = out.nbytes();
   for (const Tensor* input : inputs) bytes += input->nbytes();
+  if (writes_past_caches(plan, out, bytes)) return Reach::streamed;
   return bytes > most_near_bytes() ? Reach::far : Reach::near;
 }
 

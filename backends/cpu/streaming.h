@@ -30,10 +30,17 @@ constexpr int kStreamBufferBytes = 512;
 /// True if a result of so many bytes is better written past the caches.
 inline bool worth_streaming(std::int64_t bytes) { return bytes > most_cached_bytes(); }
 
+/// The same of an op that reads and writes so many bytes in all. What is read drives the result out
+/// as well; far away, that was worth little in any case.
+inline bool worth_streaming(std::int64_t bytes, std::int64_t moved) {
+  return worth_streaming(bytes) || (far_last_level() && worth_streaming(moved / 4));
+}
+
 /// Makes streamed data visible to other threads.
 inline void finish_streaming() { _mm_sfence(); }
 #else
 inline bool worth_streaming(std::int64_t) { return false; }
+inline bool worth_streaming(std::int64_t, std::int64_t) { return false; }
 inline void finish_streaming() {}
 #endif
 

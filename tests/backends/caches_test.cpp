@@ -21,6 +21,12 @@ TEST(Caches, ElementwiseOpsHaveTheSameBits) {
       "of elements");
 }
 
+TEST(Caches, BytesOfManyElementsHaveTheSameBits) {
+  const std::int64_t n = cpu::most_cached_bytes() / 2 + 37;
+  const Tensor x = rand({n}), y = rand({n});
+  expect_same_bits_with_any_caches([&] { return Results{x < y, logical_and(x, y)}; }, "of bytes");
+}
+
 TEST(Caches, BatchNormHasTheSameBits) {
   const std::int64_t rows = beyond_caches() / 48 + 1;
   const auto images = [&] { return randn({1, 48, rows, 1}).contiguous(kChannelsLast); };

@@ -95,6 +95,24 @@ TEST(RareArguments, OfErfcAreAllOthersLookedUp) {
   expect_bits(erfc(tensor(x)), expected);
 }
 
+// Vectors multiply where single floats divide. At the ends of every second power of two the root
+// has all bits of the mantissa set, which takes a correction.
+TEST(RareArguments, OfRsqrt) {
+  std::vector<float> x = {0.0f, -0.0f, -1.0f, 0x1p-149f, -0x1p-149f, kInf, -kInf, kNan};
+  x.push_back(std::bit_cast<float>(0x7fffffff));
+  for (std::uint32_t exponent = 0; exponent < 255; ++exponent) {
+    for (std::uint32_t k = 1; k <= 16; ++k) {
+      x.push_back(std::bit_cast<float>(((exponent + 1) << 23) - k));
+    }
+  }
+  for (std::uint32_t bits = 0x3f800000; bits < 0x40800000; bits += 17) {
+    x.push_back(std::bit_cast<float>(bits));
+  }
+  std::vector<float> expected;
+  for (const float value : x) expected.push_back(1 / std::sqrt(value));
+  expect_bits(rsqrt(tensor(x)), expected);
+}
+
 TEST(RareArguments, OfSoftplus) {
   const std::vector<float> x = with_rare({20.0f, -20.0f, 30.0f, -90.0f, -3e20f, kInf, -kInf, kNan});
   constexpr std::pair<double, double> kAttributes[] = {{1, 20}, {1, 25}, {1, 3}, {2.5, 20}};

@@ -13,6 +13,8 @@
 #define FACULA_PASTE_(a, b) a##b
 #define FACULA_PASTE(a, b) FACULA_PASTE_(a, b)
 
+#define FACULA_INLINED __attribute__((always_inline))  // for lambdas
+
 namespace facula::cpu {
 
 /// The instruction set in use: 0 baseline, 1 AVX2, 2 AVX-512. Set once at registration.

@@ -1,5 +1,6 @@
-// Floats of a vector with as much of the vocabulary of functors (ops/schema/scalar.h) as it takes
-// to look values up, and the bits of floats taken alone. Included by kernel translation units only.
+// Floats of a vector with as much of the vocabulary of functors (ops/schema/scalar.h) as those take
+// that go by vectors, with the bits of floats taken alone. Included by kernel translation units
+// only.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +37,25 @@ FACULA_LANES Lanes select_negative(Lanes x, Lanes a, Lanes b) {
   const __mmask16 negative = _mm512_movepi32_mask(_mm512_castps_si512(x.raw));
   return Lanes(_mm512_mask_blend_ps(negative, b.raw, a.raw));
 }
+/// Without the division, which takes as long as the root. Of a reciprocal within an ulp a step with
+/// fused operations makes the correctly rounded one, unless all bits of the mantissa are set: then
+/// it ends an ulp below (P. Markstein, "Computation of elementary functions on the IBM RISC
+/// System/6000 processor", 1990). Of infinity and zero it makes NaN.
+FACULA_LANES Lanes rsqrt(Lanes x) {
+  const __m512 root = _mm512_sqrt_ps(x.raw), one = _mm512_set1_ps(1);
+  const __m512 estimate = _mm512_rcp14_ps(root);
+  __m512 inverse = estimate;
+  for (int step = 0; step < 2; ++step) {
+    inverse = _mm512_fmadd_ps(_mm512_fnmadd_ps(root, inverse, one), inverse, inverse);
+  }
+  const __mmask16 none = _mm512_cmp_ps_mask(inverse, inverse, _CMP_UNORD_Q);
+  const __m512i all = _mm512_set1_epi32(-1), head = _mm512_set1_epi32(0xff800000);
+  const __m512i bits = _mm512_castps_si512(inverse);
+  const __mmask16 all_set =
+      _mm512_cmpeq_epi32_mask(_mm512_or_si512(_mm512_castps_si512(root), head), all);
+  inverse = _mm512_castsi512_ps(_mm512_mask_sub_epi32(bits, all_set, bits, all));
+  return Lanes(_mm512_mask_blend_ps(none, inverse, estimate));
+}
 /// Whether all magnitudes are below the bound; that of NaN is not.
 FACULA_LANES bool all_below(Lanes x, float bound) {
   return _mm512_cmp_ps_mask(abs(x).raw, _mm512_set1_ps(bound), _CMP_NLT_UQ) == 0;
@@ -52,6 +72,9 @@ FACULA_LANES Lanes lookup(const float (&values)[16], Lanes index) {
 FACULA_LANES Lanes select_negative(Lanes x, Lanes a, Lanes b) {
   return Lanes(_mm256_blendv_ps(b.raw, a.raw, x.raw));
 }
+FACULA_LANES Lanes rsqrt(Lanes x) {
+  return Lanes(_mm256_div_ps(_mm256_set1_ps(1), _mm256_sqrt_ps(x.raw)));
+}
 FACULA_LANES bool all_below(Lanes x, float bound) {
   const __m256 beyond = _mm256_cmp_ps(abs(x).raw, _mm256_set1_ps(bound), _CMP_NLT_UQ);
   return _mm256_movemask_ps(beyond) == 0;
@@ -63,6 +86,7 @@ constexpr std::int64_t kLanes = 1;
 using Lanes = float;
 FACULA_LANES float load_lanes(const float* p) { return *p; }
 FACULA_LANES void store_lanes(float* p, float v) { *p = v; }
+FACULA_LANES float rsqrt(float x) { return scalar::rsqrt(x); }
 FACULA_LANES bool all_below(float x, float bound) { return scalar::abs(x) < bound; }
 #endif
 

@@ -6,8 +6,6 @@
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-#define FACULA_INLINED __attribute__((always_inline))  // for lambdas
-
 /// Elements of a cache line.
 template <class T>
 constexpr std::int64_t kLine = 64 / sizeof(T);

@@ -8,8 +8,6 @@
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-#define FACULA_INLINED __attribute__((always_inline))  // for lambdas
-
 /// Calls body(position) for every position of a window, in row-major order.
 template <class Body>
 [[gnu::always_inline]] inline void for_positions(const PoolWindow& w, std::int64_t width,

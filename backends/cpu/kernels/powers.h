@@ -14,8 +14,6 @@
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-#define FACULA_INLINED __attribute__((always_inline))  // for lambdas
-
 /// Partial results of a row, the same number on every instruction set: equal bits. Long rows have
 /// several vectors of them, so that none waits for the one before.
 constexpr int kFewLanes = 16, kManyLanes = 64;

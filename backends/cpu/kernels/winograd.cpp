@@ -7,8 +7,6 @@
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-#define FACULA_INLINED __attribute__((always_inline))  // for lambdas
-
 /// Rows in Columns^t for a matrix `in`, of which load(i, j) gives the elements; store(i, j, value)
 /// takes those of the result.
 template <class Rows, class Columns, class Load, class Store>

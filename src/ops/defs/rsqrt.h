@@ -10,6 +10,10 @@ struct rsqrt_functor : FloatingFunctor {
   FACULA_FN T operator()(T x) const {
     return rsqrt(x);
   }
+  template <class F>
+  FACULA_FN F near(F x) const {
+    return rsqrt(x);
+  }
 };
 
 }  // namespace facula::scalar
