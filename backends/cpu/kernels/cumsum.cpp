@@ -77,6 +77,65 @@ constexpr __mmask8 kAll = 0xff;
   // The same bits from multipliers: adders share their units with conversions.
   return _mm512_maskz_cvtpd_ps(kAll, _mm512_fmadd_pd(x, _mm512_set1_pd(1), y));
 }
+
+// Permutations of two vectors: what processors have one unit for, and so as few as possible.
+
+/// place(i), for i < 16, is where element i comes from: below 16 in the first vector.
+template <class Place>
+[[gnu::always_inline]] inline __m512 permuted(__m512 x, __m512 y, Place place) {
+  alignas(64) std::int32_t places[16];
+  for (int i = 0; i < 16; ++i) places[i] = place(i);
+  return _mm512_permutex2var_ps(x, _mm512_load_si512(places), y);
+}
+
+/// Element k of every chunk of a block into own[k].
+[[gnu::always_inline]] inline void read_across(const float* x, __m256 (&own)[kChunks]) {
+  // Elements 0 to 3 of chunks 0 to 3, then 4 to 7; the same of chunks 4 to 7.
+  __m512 fours[4];
+  for (int i = 0; i < 4; ++i) {
+    const __m512 first = _mm512_loadu_ps(x + i / 2 * 32),
+                 second = _mm512_loadu_ps(x + i / 2 * 32 + 16);
+    fours[i] = permuted(first, second,
+                        [=](int at) FACULA_INLINED { return at % 4 * 8 + at / 4 + i % 2 * 4; });
+  }
+  // Half a vector of results is read again sooner than it is taken out of a whole one.
+  alignas(64) float across[kBlock];
+  for (int i = 0; i < 4; ++i) {
+    _mm512_storeu_ps(across + i * 16,
+                     permuted(fours[i / 2], fours[i / 2 + 2], [=](int at) FACULA_INLINED {
+                       return at / 8 * 4 + i % 2 * 8 + at % 8 / 4 * 16 + at % 4;
+                     }));
+  }
+  for (int k = 0; k < kChunks; ++k) own[k] = _mm256_loadu_ps(across + k * kChunks);
+}
+
+/// The reverse.
+template <bool kStream>
+[[gnu::always_inline]] inline void write_across(const __m256 (&done)[kChunks], float* y) {
+  // Pairs of elements of every chunk, then two of these, then four.
+  __m512d pairs[4], fours[4];
+  for (int i = 0; i < 4; ++i) {
+    pairs[i] = _mm512_castps_pd(
+        permuted(_mm512_castps256_ps512(done[2 * i]), _mm512_castps256_ps512(done[2 * i + 1]),
+                 [](int at) FACULA_INLINED { return at / 2 + at % 2 * 16; }));
+  }
+  const auto joined = [](__m512d x, __m512d y, auto place) FACULA_INLINED {
+    alignas(64) std::int64_t places[8];
+    for (int i = 0; i < 8; ++i) places[i] = place(i);
+    return _mm512_permutex2var_pd(x, _mm512_load_si512(places), y);
+  };
+  for (int i = 0; i < 4; ++i) {
+    fours[i] = joined(pairs[i / 2 * 2], pairs[i / 2 * 2 + 1],
+                      [=](int at) FACULA_INLINED { return at / 2 + at % 2 * 8 + i % 2 * 4; });
+  }
+  for (int i = 0; i < 4; ++i) {
+    const __m512 line =
+        _mm512_castpd_ps(joined(fours[i / 2], fours[i / 2 + 2], [=](int at) FACULA_INLINED {
+          return at / 4 * 2 + at % 4 / 2 * 8 + at % 2 + i % 2 * 4;
+        }));
+    kStream ? _mm512_stream_ps(y + i * 16, line) : _mm512_storeu_ps(y + i * 16, line);
+  }
+}
 #else
 struct Lanes {
   __m256d low, high;
@@ -97,7 +156,6 @@ struct Lanes {
   return _mm256_set_m128(_mm256_cvtpd_ps(_mm256_fmadd_pd(x.high, one, y.high)),
                          _mm256_cvtpd_ps(_mm256_fmadd_pd(x.low, one, y.low)));
 }
-#endif
 
 [[gnu::always_inline]] inline void transpose(__m256 (&x)[kChunks]) {
   __m256 pairs[kChunks], fours[kChunks];
@@ -117,6 +175,23 @@ struct Lanes {
   }
 }
 
+/// Element k of every chunk of a block into own[k].
+[[gnu::always_inline]] inline void read_across(const float* x, __m256 (&own)[kChunks]) {
+  for (int k = 0; k < kChunks; ++k) own[k] = _mm256_loadu_ps(x + k * kChunks);
+  transpose(own);
+}
+
+/// The reverse.
+template <bool kStream>
+[[gnu::always_inline]] inline void write_across(__m256 (&done)[kChunks], float* y) {
+  transpose(done);
+  for (int k = 0; k < kChunks; ++k) {
+    float* to = y + k * kChunks;
+    kStream ? _mm256_stream_ps(to, done[k]) : _mm256_storeu_ps(to, done[k]);
+  }
+}
+#endif
+
 /// Blocks on their way: while one is summed, the sums of the one before are written.
 template <bool kStream>
 void blocks(const float* __restrict x, std::int64_t n, float* __restrict y, double& before) {
@@ -125,15 +200,7 @@ void blocks(const float* __restrict x, std::int64_t n, float* __restrict y, doub
   Lanes sums[kChunks], earlier = load(kZeros);
   const auto read = [&](std::int64_t i) FACULA_INLINED {
     for (std::int64_t k = 0; kStream && k < kBlock; k += kLine<float>) ask_both_levels(x + i + k);
-    for (int k = 0; k < kChunks; ++k) own[k] = _mm256_loadu_ps(x + i + k * kChunks);
-    transpose(own);
-  };
-  const auto write = [&](std::int64_t i) FACULA_INLINED {
-    transpose(done);
-    for (int k = 0; k < kChunks; ++k) {
-      float* to = y + i + k * kChunks;
-      kStream ? _mm256_stream_ps(to, done[k]) : _mm256_storeu_ps(to, done[k]);
-    }
+    read_across(x + i, own);
   };
   for (std::int64_t i = 0; i < n; i += kBlock) {
     read(i);
@@ -146,10 +213,10 @@ void blocks(const float* __restrict x, std::int64_t n, float* __restrict y, doub
     store(sum, totals);
     before_chunks(totals, before, of_chunks);
     earlier = load(of_chunks);
-    if (i > 0) write(i - kBlock);
+    if (i > 0) write_across<kStream>(done, y + i - kBlock);
   }
   for (int k = 0; k < kChunks; ++k) done[k] = rounded_sum(sums[k], earlier);
-  write(n - kBlock);
+  write_across<kStream>(done, y + n - kBlock);
 }
 
 #else

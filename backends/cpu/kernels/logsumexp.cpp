@@ -50,7 +50,7 @@ T sum_of_block(const T* x, std::int64_t n, T shift, T& top) {
 
 template <class T>
 void row(const T* x, std::int64_t n, T* shift, T* total) {
-  constexpr std::int64_t kFirst = 64, kBlock = 1024;
+  constexpr std::int64_t kFirst = 64, kBlock = 4096;
   *shift = shift_of(row_max(x, n < kFirst ? n : kFirst));
   *total = T(0);
   for (; n > 0; n -= kBlock, x += kBlock) {
@@ -86,10 +86,13 @@ void raise(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride, T
                             });
 }
 
-/// Sets `sum` to that of a tile's columns, in which no infinity is, and raises `tops`.
+/// Sets `sum` to that of a tile's columns, in which no infinity is, and raises `tops`. Of the bound
+/// `least` of powers compilers must not know that it is a constant: they would turn the comparison
+/// round, after which it is no longer one instruction of AVX-512.
 template <class T>
-void add_tile(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride,
-              const T* __restrict shift, T* __restrict sum, T* __restrict tops) {
+[[gnu::noipa]] void add_tile(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride,
+                             const T* __restrict shift, T least, T* __restrict sum,
+                             T* __restrict tops) {
   for (std::int64_t k = 0; k < n; ++k) sum[k] = T(0);
   for_many_rows<kRowsAhead>(x, rows, n, stride,
                             [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
@@ -97,7 +100,8 @@ void add_tile(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride
 #pragma GCC unroll 4
                               for (std::int64_t r = 0; r < R; ++r) {
                                 const T own = first[r * stride + k];
-                                total += power<false>(own - shift[k]);
+                                const T term = power_of(larger<T>(own - shift[k], least));
+                                total = r == 0 ? term : total + term;
                                 top = larger<T>(top, own);
                               }
                               sum[k] += total;
@@ -165,7 +169,7 @@ void columns(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride,
         move_to(tops + k, width, shift + k, sum + k);
       });
     }
-    add_tile(x, count, n, stride, shift, tile, tops);
+    add_tile(x, count, n, stride, shift, kLeastPower<T>, tile, tops);
     far += for_far_lines(n, shift, tops, [&](std::int64_t k, std::int64_t width) {
       move_to(tops + k, width, shift + k, sum + k);
       add_again(x + k, count, width, stride, shift + k, tile + k);

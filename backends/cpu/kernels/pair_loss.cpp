@@ -32,8 +32,8 @@ template <class F, class T>
   T lanes[kLanes] = {};
   for (; rounds > 0; --rounds, self += kLanes, target += kLanes) {
     for (int i = 0; ask_ahead && i < kLanes; i += static_cast<int>(64 / sizeof(T))) {
-      ask_both_levels(self + i);
-      ask_both_levels(target + i);
+      ask_second_level<4096>(self + i);
+      ask_second_level<4096>(target + i);
     }
 #pragma GCC unroll 1  // not before it is vectorised
     for (int i = 0; i < kLanes; ++i) lanes[i] += functor(self[i], target[i]);
@@ -52,17 +52,18 @@ double sum_of_terms(double parameter, const T* self, const T* target, std::int64
     self += count * kLanes;
     target += count * kLanes;
   }
-  T rest[kLanes] = {}, rest_of_target[kLanes] = {}, last[kLanes] = {};
-  const std::int64_t left = n % kLanes;
-  for (std::int64_t i = 0; i < left; ++i) {
-    rest[i] = self[i];
-    rest_of_target[i] = target[i];
+  if (const std::int64_t left = n % kLanes; left > 0) {
+    // Whole vectors once more: functors are compiled for nothing else.
+    T rest[kLanes] = {}, rest_of_target[kLanes] = {}, terms[kLanes] = {};
+    for (std::int64_t i = 0; i < left; ++i) {
+      rest[i] = self[i];
+      rest_of_target[i] = target[i];
+    }
+    add_rounds(functor, 1, rest, rest_of_target, false, terms);
+    for (std::int64_t i = 0; i < left; ++i) totals[i] += terms[i];
   }
-  add_rounds(functor, 1, rest, rest_of_target, false, last);
   double sum = 0;
-  for (std::int64_t i = 0; i < kLanes; ++i) {
-    sum += static_cast<double>(i < left ? totals[i] + last[i] : totals[i]);
-  }
+  for (const T total : totals) sum += static_cast<double>(total);
   return sum;
 }
 

@@ -21,10 +21,14 @@ constexpr std::int64_t kLongRow = kSoftmaxLongRow;
 
 template <int Lanes, class T, class Join>
 [[gnu::always_inline]] inline T join_lanes(T* lanes, Join join) {
-  for (int width = Lanes / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lanes[i] = join(lanes[i], lanes[i + width]);
+  if constexpr (Lanes == 1) {
+    return lanes[0];
+  } else {
+    constexpr int kHalf = Lanes / 2;
+    T joined[kHalf];
+    for (int i = 0; i < kHalf; ++i) joined[i] = join(lanes[i], lanes[i + kHalf]);
+    return join_lanes<kHalf>(joined, join);
   }
-  return lanes[0];
 }
 
 /// Joins term(k) for k < n.

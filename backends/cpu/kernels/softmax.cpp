@@ -28,10 +28,16 @@ void log_softmax(const T* __restrict in, const T*, T* __restrict out, std::int64
   }
 }
 
+/// The probability of which this, at most 0, is the logarithm: zero where that is no normal float.
+[[gnu::always_inline]] inline float probability(float log) {
+  return scalar::common_exp(log < kLeastPower<float> ? kLeastPower<float> : log);
+}
+[[gnu::always_inline]] inline double probability(double log) { return scalar::exp(log); }
+
 /// An element of the gradient of softmax or, with logarithm, log-softmax, and of what it sums.
 template <bool kLog, class T>
 [[gnu::always_inline]] inline T gradient_of(T grad, T output, T total) {
-  return kLog ? grad - scalar::exp(output) * total : output * (grad - total);
+  return kLog ? grad - probability(output) * total : output * (grad - total);
 }
 template <bool kLog, class T>
 [[gnu::always_inline]] inline T gradient_term(T grad, T output) {
@@ -105,8 +111,14 @@ class PendingRow {
     stream_line(out_ + done_, line);
     done_ += kLine;
   }
+  /// Fewer than a line, of a row that is longer. Whole vectors take less time than these alone.
   void write_elements(std::int64_t end) {
-    for (; done_ < end; ++done_) out_[done_] = results_(done_);
+    if (done_ == end) return;
+    const std::int64_t first = end < kLine ? 0 : end - kLine;
+    T line[kLine];
+#pragma GCC unroll 1  // not before it is vectorised
+    for (int i = 0; i < kLine; ++i) line[i] = results_(first + i);
+    for (; done_ < end; ++done_) out_[done_] = line[done_ - first];
   }
 
   Results results_{};
@@ -320,11 +332,11 @@ void loss_gradient(const T* log_probs, std::int64_t n, const CrossEntropyTarget<
   const T total = at_target(t) + even * t.weight_sum;
   if (t.weights) {
     for (std::int64_t k = 0; k < n; ++k) {
-      out[k] = scale * (scalar::exp(log_probs[k]) * total - even * t.weights[k]);
+      out[k] = scale * (probability(log_probs[k]) * total - even * t.weights[k]);
     }
   } else {
     for (std::int64_t k = 0; k < n; ++k) {
-      out[k] = scale * (scalar::exp(log_probs[k]) * total - even);
+      out[k] = scale * (probability(log_probs[k]) * total - even);
     }
   }
   out[t.target] -= scale * at_target(t);

@@ -46,8 +46,9 @@ FACULA_FN float bounded(float x, float low, float high) {
 
 // Adding 1.5 * 2^23 leaves x rounded to an integer in the lowest mantissa bits.
 inline constexpr float kRound = 0x1.8p23f;
-/// The same with 254 more in the lowest bits, where scale() wants them.
-inline constexpr float kRoundToScale = kRound + 254;
+/// The same with 127 more in the lowest bits, the bias of exponents, or 254, where scale() wants
+/// them.
+inline constexpr float kRoundToPower = kRound + 127, kRoundToScale = kRound + 254;
 
 /// k where the exponent of a float stands; unsigned, because that of NaN may wrap. The second is
 /// for k = shifted - kRound, whose lowest bits are all that the shift leaves of kRound.
@@ -115,16 +116,16 @@ FACULA_FN float scaled_exp2(float r, float shifted) {
   return exp2_reduced(r) * first * second;
 }
 
-/// (e^x - 1) / 2 for k in [-126, 128].
+/// (e^x - 1) / 2 for k in [-126, 128], where `shifted` is k + kRoundToPower - 1.
 FACULA_FN float half_expm1(ExpArgument x) {
-  const float half = power(exponent(x.shifted) + exponent(127 - 1));
+  const float half = power(exponent(x.shifted));
   return fma(half, expm1_reduced(x.r), half - 0.5f);
 }
 
 /// e^x / 4 for x in [0, 89.5].
 FACULA_FN float quarter_exp(float x) {
-  const auto [r, shifted] = reduce_exp(x);
-  const float quarter = power(exponent(shifted) + exponent(127 - 2));
+  const auto [r, shifted] = reduce_exp(x, kRoundToPower - 2);
+  const float quarter = power(exponent(shifted));
   return fma(expm1_reduced(r), quarter, quarter);
 }
 
@@ -365,9 +366,17 @@ FACULA_FN uint32_t product_rarity(FloatPair x) {
   return static_cast<uint32_t>(as_int(x.low)) - first;
 }
 inline constexpr uint32_t kRareProduct = 253;
+/// Magnitudes below 86 are common: then e^x and its inverse are normal.
+inline constexpr uint32_t kRarePower = 0x42ac0000;
 
 }  // namespace detail
 
+/// e^x for |x| < 86 as exp(); zero at -88.
+FACULA_FN float common_exp(float x) {
+  const auto [r, shifted] = detail::reduce_exp(x, detail::kRoundToPower);
+  const float power = detail::power(detail::exponent(shifted));
+  return fma(detail::expm1_reduced(r), power, power);
+}
 FACULA_FN float exp(float x) {
   const auto [r, shifted] =
       detail::reduce_exp(detail::bounded(x, -104.0f, 89.0f), detail::kRoundToScale);
@@ -382,7 +391,8 @@ FACULA_FN float exp2(float x) {
 }
 
 FACULA_FN float expm1(float x) {
-  const float y = 2.0f * detail::half_expm1(detail::reduce_exp(detail::bounded(x, -18.0f, 89.0f)));
+  const float y = 2.0f * detail::half_expm1(detail::reduce_exp(detail::bounded(x, -18.0f, 89.0f),
+                                                               detail::kRoundToPower - 1));
   return select(abs(x) >= 0x1p-24f, y, x);
 }
 
@@ -412,8 +422,8 @@ FACULA_FN float log1p(float x) {
 
 /// e^x for x in [-88, 88], zero where that is no normal float, with reduce_small_exp's error.
 FACULA_FN float exp_or_zero(float x) {
-  const auto [r, shifted] = detail::reduce_small_exp(x);
-  const float power = detail::power(detail::exponent(shifted) + detail::exponent(127));
+  const auto [r, shifted] = detail::reduce_small_exp(x, detail::kRoundToPower);
+  const float power = detail::power(detail::exponent(shifted));
   return fma(detail::expm1_reduced(r), power, power);
 }
 
@@ -427,11 +437,17 @@ FACULA_FN float log1p_exp(float x) {
 }
 
 /// 1 / (1 + e^-x) = 2^-k / (e^r + 2^-k), the numerator scaled so that it never underflows; both
-/// tails keep their relative accuracy.
+/// tails keep their relative accuracy. common_sigmoid is for |x| < 86.
+FACULA_FN float common_sigmoid(float x) {
+  const auto [minus_r, shifted] = detail::reduce_exp(x, detail::kRoundToPower);
+  const float power = detail::power(detail::exponent(shifted));
+  return power / (power + detail::expm1_reduced(-minus_r) + 1.0f);
+}
 FACULA_FN float sigmoid(float x) {
-  const auto [r, shifted] = detail::reduce_exp(-detail::bounded(x, -104.0f, 18.0f));
-  const float scaled_power = detail::power(detail::exponent(127 + 40) - detail::exponent(shifted));
-  const float denominator = fma(scaled_power, 0x1p-40f, detail::expm1_reduced(r)) + 1.0f;
+  const auto [minus_r, shifted] =
+      detail::reduce_exp(detail::bounded(x, -104.0f, 18.0f), detail::kRoundToPower + 40);
+  const float scaled_power = detail::power(detail::exponent(shifted));
+  const float denominator = fma(scaled_power, 0x1p-40f, detail::expm1_reduced(-minus_r)) + 1.0f;
   return select(x == x, scaled_power / denominator * 0x1p-40f, x);
 }
 
@@ -443,8 +459,8 @@ FACULA_FN float gated(float x, float gate) {
 /// h / (h + 1) for h = (e^2|x| - 1) / 2. Below 1 a step of Newton's method on the quotient takes
 /// its error away, above it would increase it.
 FACULA_FN float tanh(float x) {
-  const float h =
-      detail::half_expm1(detail::reduce_small_exp(2.0f * detail::at_most(abs(x), 9.5f)));
+  const float h = detail::half_expm1(detail::reduce_small_exp(
+      2.0f * detail::at_most(abs(x), 9.5f), detail::kRoundToPower - 1));
   const float y = h / (h + 1.0f);
   return copysign(select(h < 1.0f, fma(-h, y, h), y), x);
 }
