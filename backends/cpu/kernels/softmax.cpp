@@ -78,14 +78,26 @@ struct BackwardResults {
   }
 };
 
-/// A row whose results are being written, whole cache lines past the caches.
+/// Writes results row by row, whole cache lines past the caches. Rows follow each other in memory:
+/// the end of one waits for the next, which completes the line.
 template <class Results, class T>
-class PendingRow {
+class RowWriter {
  public:
-  PendingRow() = default;
-  PendingRow(Results results, T* out, std::int64_t n) : results_(results), out_(out), n_(n) {
-    const auto before_line = -reinterpret_cast<std::uintptr_t>(out) % kLineBytes;
-    write_elements(static_cast<std::int64_t>(before_line / sizeof(T)));
+  /// Begins a row of at least a line; the one before is finished.
+  void begin(Results results, T* out, std::int64_t n) {
+    results_ = results;
+    out_ = out;
+    n_ = n;
+    done_ =
+        static_cast<std::int64_t>(-reinterpret_cast<std::uintptr_t>(out) % kLineBytes / sizeof(T));
+    if (done_ > 0) {
+      T first[kLine];
+      compute(0, first);
+      T* rest = held_ > 0 ? line_ + held_ : out;
+      for (std::int64_t i = 0; i < done_; ++i) rest[i] = first[i];
+      if (held_ > 0) stream_line(out - held_, line_);
+      held_ = 0;
+    }
     // One step ahead of the row beside it: where rows begin at the same place within a page,
     // processors would take loads of that for loads of what was just stored.
     advance();
@@ -96,34 +108,38 @@ class PendingRow {
     if (done_ + kManyLanes > n_) return finish();
     for (int k = 0; k < kManyLanes; k += kLine) write_line();
   }
+  /// Writes all that are left of the row, but for the line in which it ends.
   void finish() {
     while (done_ + kLine <= n_) write_line();
-    write_elements(n_);
+    if (done_ == n_) return;
+    T last[kLine];
+    compute(n_ - kLine, last);
+    for (; done_ < n_; ++done_) line_[held_++] = last[done_ - (n_ - kLine)];
+  }
+  /// Writes that, too.
+  void end() {
+    finish();
+    for (std::int64_t i = 0; i < held_; ++i) out_[n_ - held_ + i] = line_[i];
   }
 
  private:
   static constexpr int kLine = kLineBytes / sizeof(T);
 
-  [[gnu::always_inline]] void write_line() {
-    alignas(kLineBytes) T line[kLine];
-#pragma GCC unroll 1  // not before it is vectorised
-    for (int i = 0; i < kLine; ++i) line[i] = results_(done_ + i);
-    stream_line(out_ + done_, line);
-    done_ += kLine;
-  }
-  /// Fewer than a line, of a row that is longer. Whole vectors take less time than these alone.
-  void write_elements(std::int64_t end) {
-    if (done_ == end) return;
-    const std::int64_t first = end < kLine ? 0 : end - kLine;
-    T line[kLine];
+  [[gnu::always_inline]] void compute(std::int64_t first, T* line) const {
 #pragma GCC unroll 1  // not before it is vectorised
     for (int i = 0; i < kLine; ++i) line[i] = results_(first + i);
-    for (; done_ < end; ++done_) out_[done_] = line[done_ - first];
+  }
+  [[gnu::always_inline]] void write_line() {
+    alignas(kLineBytes) T line[kLine];
+    compute(done_, line);
+    stream_line(out_ + done_, line);
+    done_ += kLine;
   }
 
   Results results_{};
   T* out_ = nullptr;
-  std::int64_t n_ = 0, done_ = 0;
+  std::int64_t n_ = 0, done_ = 0, held_ = 0;
+  alignas(kLineBytes) T line_[kLine];  // the first held_ elements of the line in which a row ends
 };
 
 /// `powers` is room for a row, unused with logarithm.
@@ -131,7 +147,7 @@ template <bool kLog, class T>
 void stream_rows(const T* __restrict in, const T*, T* __restrict out, std::int64_t rows,
                  std::int64_t n, T* __restrict powers) {
   T top = row_max(in, n);
-  PendingRow<ForwardResults<kLog, T>, T> before;
+  RowWriter<ForwardResults<kLog, T>, T> before;
   for (std::int64_t r = 0; r < rows; ++r) {
     const T* x = in + r * n;
     const T* next = r + 1 < rows ? x + n : x;
@@ -145,17 +161,17 @@ void stream_rows(const T* __restrict in, const T*, T* __restrict out, std::int64
     lanes.add_rest(n - k, x + k, top, powers + k, next + k);
     const T total = join_lanes<kManyLanes>(lanes.sums, sum<T>);
     const T last = kLog ? scalar::log(total) : T(1) / total;
-    before = {{kLog ? x : powers, top, last}, out + r * n, n};
+    before.begin({kLog ? x : powers, top, last}, out + r * n, n);
     top = join_lanes<kManyLanes>(lanes.tops, larger<T>);
   }
-  before.finish();
+  before.end();
 }
 
 /// A row is summed while the results of the one before are written.
 template <bool kLog, class T>
 void stream_backward(const T* __restrict grad, const T* __restrict output, T* __restrict out,
                      std::int64_t rows, std::int64_t n, T*) {
-  PendingRow<BackwardResults<kLog, T>, T> before;
+  RowWriter<BackwardResults<kLog, T>, T> before;
   for (std::int64_t r = 0; r < rows; ++r) {
     const T* g = grad + r * n;
     const T* y = output + r * n;
@@ -172,9 +188,9 @@ void stream_backward(const T* __restrict grad, const T* __restrict output, T* __
     }
     before.finish();
     for (int i = 0; k < n; ++k, ++i) add(k, i);
-    before = {{g, y, join_lanes<kManyLanes>(sums, sum<T>)}, out + r * n, n};
+    before.begin({g, y, join_lanes<kManyLanes>(sums, sum<T>)}, out + r * n, n);
   }
-  before.finish();
+  before.end();
 }
 
 // Columns go in strips of kSoftmaxColumns, whose partial results are those of rows. Some strips
