@@ -459,8 +459,8 @@ FACULA_FN float gated(float x, float gate) {
 /// h / (h + 1) for h = (e^2|x| - 1) / 2. Below 1 a step of Newton's method on the quotient takes
 /// its error away, above it would increase it.
 FACULA_FN float tanh(float x) {
-  const float h = detail::half_expm1(detail::reduce_small_exp(
-      2.0f * detail::at_most(abs(x), 9.5f), detail::kRoundToPower - 1));
+  const float h = detail::half_expm1(
+      detail::reduce_small_exp(2.0f * detail::at_most(abs(x), 9.5f), detail::kRoundToPower - 1));
   const float y = h / (h + 1.0f);
   return copysign(select(h < 1.0f, fma(-h, y, h), y), x);
 }
