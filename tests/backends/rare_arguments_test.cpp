@@ -95,6 +95,16 @@ TEST(RareArguments, OfErfcAreAllOthersLookedUp) {
   expect_bits(erfc(tensor(x)), expected);
 }
 
+TEST(RareArguments, OfSigmoid) {
+  const auto single = [](float x) { return scalar::sigmoid(x); };
+  check_unary(sigmoid, single,
+              {86.0f, -86.0f, -87.5f, -103.0f, -105.0f, 1e5f, -3e20f, kInf, -kInf, kNan});
+  std::vector<float> x, expected;
+  for (int i = -100'000; i <= 100'000; ++i) x.push_back(0.00086f * static_cast<float>(i));
+  for (const float value : x) expected.push_back(single(value));
+  expect_bits(sigmoid(tensor(x)), expected);
+}
+
 // Vectors multiply where single floats divide. At the ends of every second power of two the root
 // has all bits of the mantissa set, which takes a correction.
 TEST(RareArguments, OfRsqrt) {

@@ -68,15 +68,18 @@ double sum_of_terms(double parameter, const T* self, const T* target, std::int64
 }
 
 template <class T>
-constexpr PairLossLoops<T> loops() {
-  return {sum_of_terms<scalar::squared_error_functor, T>,
-          sum_of_terms<scalar::absolute_error_functor, T>,
-          sum_of_terms<scalar::huber_error_functor, T>,
-          sum_of_terms<scalar::logit_cross_entropy_functor, T>};
+TermSum<T> sum_of(OpId term) {
+  switch (term) {
+    case OpId::squared_error: return sum_of_terms<scalar::squared_error_functor, T>;
+    case OpId::absolute_error: return sum_of_terms<scalar::absolute_error_functor, T>;
+    case OpId::huber_error: return sum_of_terms<scalar::huber_error_functor, T>;
+    case OpId::logit_cross_entropy: return sum_of_terms<scalar::logit_cross_entropy_functor, T>;
+    default: return nullptr;
+  }
 }
 
 }  // namespace
 
-extern const PairLossKernels pair_loss_kernels = {loops<float>(), loops<double>()};
+extern const PairLossKernels pair_loss_kernels = {sum_of<float>, sum_of<double>};
 
 }  // namespace facula::cpu::FACULA_ISA

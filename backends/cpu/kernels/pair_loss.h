@@ -2,21 +2,24 @@
 #pragma once
 
 #include "backends/cpu/kernels/kernel_names.h"
+#include "ops/op_ids.h"
 
 namespace facula::cpu {
 
-/// The sum of n terms, each of which the op of that name computes; `parameter` is its attribute, if
+/// The sum of n terms, each of which an elementwise op computes; `parameter` is its attribute, if
 /// it has one.
 template <class T>
 using TermSum = double (*)(double parameter, const T* self, const T* target, std::int64_t n,
                            bool ask_ahead);
 
+/// That of the terms of an op (ops/schema/loss.h), or null.
 template <class T>
-struct PairLossLoops {
-  TermSum<T> squared_error, absolute_error, huber_error, logit_cross_entropy;
-};
+using TermSumOf = TermSum<T> (*)(OpId term);
 
-struct PairLossKernels : PairLossLoops<float>, PairLossLoops<double> {};
+struct PairLossKernels {
+  TermSumOf<float> f32;
+  TermSumOf<double> f64;
+};
 
 }  // namespace facula::cpu
 

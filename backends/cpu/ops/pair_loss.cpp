@@ -17,26 +17,15 @@ namespace {
 constexpr std::int64_t kSlice = 32768;  // elements
 
 template <class T>
-TermSum<T> sum_of(OpId term) {
-  const PairLossLoops<T>& sums = pair_loss_kernels();
-  switch (term) {
-    case OpId::squared_error: return sums.squared_error;
-    case OpId::absolute_error: return sums.absolute_error;
-    case OpId::huber_error: return sums.huber_error;
-    case OpId::logit_cross_entropy: return sums.logit_cross_entropy;
-    default: fail<ValueError>("pair_loss: its terms have no sum in kernels/pair_loss.cpp");
-  }
-}
-
-template <class T>
-void run(const KernelArgs& args) {
+void run(const KernelArgs& args, TermSumOf<T> sum_of) {
   const auto& attrs = args.attrs<ops::pair_loss_attrs>();
   // Elements meet in the order of memory, if it is the same for both.
   const bool ordered = is_dense(*args.in(0).impl()) && is_dense(*args.in(1).impl()) &&
                        args.in(0).strides() == args.in(1).strides();
   const Tensor self = ordered ? args.in(0) : args.in(0).detach().contiguous();
   const Tensor target = ordered ? args.in(1) : args.in(1).detach().contiguous();
-  const TermSum<T> sum = sum_of<T>(pair_loss_named(attrs.loss).term);
+  const TermSum<T> sum = sum_of(pair_loss_named(attrs.loss).term);
+  check<ValueError>(sum != nullptr, "pair_loss: add {} to kernels/pair_loss.cpp", attrs.loss);
   const T *x = self.impl()->typed<T>(), *y = target.impl()->typed<T>();
   const std::int64_t numel = self.numel(), slices = (numel + kSlice - 1) / kSlice;
   const bool far = self.nbytes() + target.nbytes() > most_near_bytes();
@@ -52,7 +41,8 @@ void run(const KernelArgs& args) {
 }
 
 void pair_loss(const KernelArgs& args) {
-  args.in(0).dtype() == kFloat32 ? run<float>(args) : run<double>(args);
+  const PairLossKernels& kernels = pair_loss_kernels();
+  args.in(0).dtype() == kFloat32 ? run(args, kernels.f32) : run(args, kernels.f64);
 }
 
 }  // namespace
