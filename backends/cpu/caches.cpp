@@ -35,4 +35,6 @@ std::int64_t most_near_bytes() {
   return far_last_level() ? base::usable_cpus() * base::cache_sizes().l2 : most_cached_bytes();
 }
 
+bool worth_asking(std::int64_t bytes) { return far_last_level() && bytes > most_near_bytes(); }
+
 }  // namespace facula::cpu

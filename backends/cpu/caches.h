@@ -16,8 +16,12 @@ void far_last_level(bool far);
 /// The most bytes of a result that are better written to the caches.
 std::int64_t most_cached_bytes();
 
-/// The most bytes that loops find near enough; more they had better ask for ahead.
+/// The most bytes that loops find near enough.
 std::int64_t most_near_bytes();
+
+/// Whether loops over so many bytes had better ask ahead for them. Processors foresee what comes in
+/// order; where the last level is far away they do not foresee enough, elsewhere asking costs.
+bool worth_asking(std::int64_t bytes);
 
 /// Asks for what comes after these bytes: early into the second-level cache, later into the first.
 inline void ask_ahead(const void* bytes, std::int64_t count) {

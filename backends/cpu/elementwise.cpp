@@ -24,7 +24,8 @@ struct Plan {
   std::int64_t sizes[kMaxDims];
   std::int64_t strides[kMaxDims][kMaxOperands];
   char* bases[kMaxOperands];
-  Reach reach = Reach::near;
+  bool far = false;  // operands are beyond the caches
+  Reach reach;
 
   void add(const TensorImpl& impl, IntList target) {
     const Dims element_strides = broadcast_strides(impl.size_list(), impl.stride_list(), target);
@@ -103,11 +104,11 @@ bool writes_past_caches(const Plan& plan, const Tensor& out, std::int64_t bytes)
          plan.bases + plan.operands;
 }
 
-Reach reach_of(const Plan& plan, const Tensor& out, std::span<const Tensor* const> inputs) {
+void set_reach(Plan& plan, const Tensor& out, std::span<const Tensor* const> inputs) {
   std::int64_t bytes = out.nbytes();
   for (const Tensor* input : inputs) bytes += input->nbytes();
-  if (writes_past_caches(plan, out, bytes)) return Reach::streamed;
-  return bytes > most_near_bytes() ? Reach::far : Reach::near;
+  plan.far = bytes > most_near_bytes();
+  plan.reach = {.ask = worth_asking(bytes), .stream = writes_past_caches(plan, out, bytes)};
 }
 
 /// Runs the elements [begin, end) of the flattened iteration space.
@@ -138,7 +139,7 @@ void run_range(const Plan& plan, ElementwiseLoop loop, const void* attrs, std::i
       ++position[d + 1];
     }
   }
-  if (plan.reach == Reach::streamed) finish_streaming();
+  if (plan.reach.stream) finish_streaming();
 }
 
 }  // namespace
@@ -148,8 +149,8 @@ void run_strided_loop(ElementwiseLoop loop, const void* attrs, const Tensor& out
   const std::int64_t numel = out.numel();
   if (numel == 0) return;
   Plan plan = make_plan(out, inputs);
-  plan.reach = reach_of(plan, out, inputs);
-  const std::int64_t per_slice = plan.reach == Reach::near ? kSliceElements : kFarSliceElements;
+  set_reach(plan, out, inputs);
+  const std::int64_t per_slice = plan.far ? kFarSliceElements : kSliceElements;
   base::parallel_for((numel + per_slice - 1) / per_slice, [&](std::int64_t slice) {
     const std::int64_t begin = slice * per_slice;
     run_range(plan, loop, attrs, begin, std::min(begin + per_slice, numel));

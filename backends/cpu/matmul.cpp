@@ -66,7 +66,7 @@ void Activation::apply(void* values, std::int64_t rows, std::int64_t columns,
   for (std::int64_t row = 0; row < rows; ++row) {
     char* begin = static_cast<char*>(values) + row * stride * size;
     char* const result_and_input[] = {begin, begin};
-    loop(attrs(), columns, result_and_input, steps, Reach::near);
+    loop(attrs(), columns, result_and_input, steps, Reach{});
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "backends/cpu/caches.h"
 #include "backends/cpu/scratch.h"
 #include "base/check.h"
 #include "base/thread_pool.h"
@@ -196,6 +197,7 @@ class Reducer {
     const std::int64_t cuts = repeats * cuts_per_repeat;
     const auto bytes = static_cast<std::int64_t>(loops_.accumulator_bytes);
     const Scratch<char> totals(groups * blocks * cuts * width * bytes);
+    const bool ask = worth_asking(groups * inner.size * count_ * element_bytes_);
     auto totals_of = [&](std::int64_t block, std::int64_t cut) {
       return totals.data() + (block * cuts + cut) * width * bytes;
     };
@@ -206,7 +208,7 @@ class Reducer {
       const char* first = base_ + offset_of(outer, block / blocks) + column * element_bytes_ +
                           offset_of(reduced_, cut / cuts_per_repeat * rows + row);
       loops_.columns(first, std::min(rows_per_cut, rows - row), reduced_.back().stride,
-                     std::min(width, inner.size - column), totals_of(block, cut));
+                     std::min(width, inner.size - column), ask, totals_of(block, cut));
     });
     base::parallel_for(groups * blocks, [&](std::int64_t block) {
       const std::int64_t column = block % blocks * most;

@@ -174,6 +174,21 @@ CpuCapability cpu_capability() {
   return capability;
 }
 
+bool computes_avx512_in_halves() {
+#if defined(__x86_64__)
+  static const bool halves = [] {
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    if (__get_cpuid(1, &eax, &ebx, &ecx, &edx) == 0) return false;
+    constexpr unsigned kZen3And4 = 25;  // the former without AVX-512
+    const unsigned family = (eax >> 8 & 0xf) + (eax >> 20 & 0xff);
+    return __builtin_cpu_is("amd") && family == kZen3And4;
+  }();
+  return halves;
+#else
+  return false;
+#endif
+}
+
 const std::vector<int>& affinity_cpus() {
   static const std::vector<int>* const cpus = new std::vector<int>(read_affinity());
   return *cpus;

@@ -27,6 +27,10 @@ FACULA_API CpuCapability detected_cpu_capability() noexcept;
 /// if that variable has an unknown value.
 FACULA_API CpuCapability cpu_capability();
 
+/// Whether the CPU computes vectors of 512 bits in two halves, as AMD's Zen 4 does: then a shuffle
+/// of a half costs half of one of the whole.
+FACULA_API bool computes_avx512_in_halves();
+
 /// CPUs that the affinity mask of the process allows, ascending; read once.
 FACULA_API const std::vector<int>& affinity_cpus();
 

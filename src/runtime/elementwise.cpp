@@ -74,7 +74,7 @@ bool any_requires_grad(std::initializer_list<const Tensor*> inputs) {
     pointers[place] = reinterpret_cast<char*>(impl.data);
     strides[place++] = impl.dim == out.dim ? size : 0;
   }
-  loop(attrs, out.numel, pointers, strides, Reach::near);
+  loop(attrs, out.numel, pointers, strides, Reach{});
 }
 
 void record(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs,

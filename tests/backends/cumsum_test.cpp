@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "backends/cpu/kernels/cumsum.h"
+#include "backends/cpu/streaming.h"
 #include "tests/backends/kernel_check.h"
 
 namespace facula {
@@ -23,6 +25,22 @@ TEST(Cumsum, OfRowsAndColumnsIsThatInDoubleRounded) {
       // Half a unit in the last place, and what sums in double in another order differ by.
       const Tensor error = (y.to(kFloat64) - exact).abs() / (exact.abs() + 1e-6);
       EXPECT_LT(error.amax().item(), 6.1e-8) << fmt::format("{}", sizes);
+    }
+  }
+}
+
+TEST(Cumsum, OfRowsHasTheSameBitsByHalvesAndByWholes) {
+  for (const std::int64_t n : {64, 200, 4096}) {
+    const Tensor x = randn({n});
+    for (const bool stream : {false, true}) {
+      const Tensor by_halves = empty({n}), by_wholes = empty({n});
+      const auto run = [&](const Tensor& y, bool wholes) {
+        cpu::cumsum_kernels().row(x.data_ptr<float>(), n, y.data_ptr<float>(), stream, wholes);
+      };
+      run(by_halves, false);
+      run(by_wholes, true);
+      if (stream) cpu::finish_streaming();
+      EXPECT_TRUE(equal(by_halves, by_wholes)) << n << " " << stream;
     }
   }
 }

@@ -231,7 +231,7 @@ struct Reduce {
   }
 
   static void columns(const void* input, std::int64_t rows, std::int64_t row_stride, std::int64_t n,
-                      void* totals) {
+                      bool, void* totals) {
     std::vector<E> dense(static_cast<std::size_t>(rows * n));
     copy_strided(dense.data(), n * static_cast<std::int64_t>(sizeof(E)), input, row_stride, rows,
                  n * static_cast<std::int64_t>(sizeof(E)));

@@ -96,7 +96,7 @@ void fill(T* to, std::int64_t n, T value, bool stream) {
 template <class To, class From>
 void loop(const void*, std::int64_t n, char* const* pointers, const std::int64_t* strides,
           [[maybe_unused]] Reach reach) {
-  [[maybe_unused]] const bool stream = reach == Reach::streamed;
+  [[maybe_unused]] const bool stream = reach.stream;
   if (strides[0] == sizeof(To) && strides[1] == sizeof(From)) {
     auto* __restrict to = reinterpret_cast<To*>(pointers[0]);
     const auto* __restrict from = reinterpret_cast<const From*>(pointers[1]);

@@ -61,6 +61,15 @@ constexpr std::int64_t kBlock = kChunks * kChunks;
   before += sum;
 }
 
+/// How elements come from chunks into lanes and back: by 48 shuffles of vectors of eight or by 20
+/// permutations of two vectors of sixteen.
+struct Halves {};
+#if defined(__AVX512F__)
+struct Wholes {};
+#else
+using Wholes = Halves;
+#endif
+
 #if defined(__AVX2__)
 
 #if defined(__AVX512F__)
@@ -77,9 +86,63 @@ constexpr __mmask8 kAll = 0xff;
   // The same bits from multipliers: adders share their units with conversions.
   return _mm512_maskz_cvtpd_ps(kAll, _mm512_fmadd_pd(x, _mm512_set1_pd(1), y));
 }
+#else
+struct Lanes {
+  __m256d low, high;
+};
+[[gnu::always_inline]] inline Lanes load(const double* x) {
+  return {_mm256_loadu_pd(x), _mm256_loadu_pd(x + 4)};
+}
+[[gnu::always_inline]] inline void store(Lanes x, double* to) {
+  _mm256_storeu_pd(to, x.low);
+  _mm256_storeu_pd(to + 4, x.high);
+}
+[[gnu::always_inline]] inline Lanes plus(Lanes sum, __m256 x) {
+  return {_mm256_add_pd(sum.low, _mm256_cvtps_pd(_mm256_castps256_ps128(x))),
+          _mm256_add_pd(sum.high, _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)))};
+}
+[[gnu::always_inline]] inline __m256 rounded_sum(Lanes x, Lanes y) {
+  const __m256d one = _mm256_set1_pd(1);
+  return _mm256_set_m128(_mm256_cvtpd_ps(_mm256_fmadd_pd(x.high, one, y.high)),
+                         _mm256_cvtpd_ps(_mm256_fmadd_pd(x.low, one, y.low)));
+}
+#endif
 
-// Permutations of two vectors: what processors have one unit for, and so as few as possible.
+[[gnu::always_inline]] inline void transpose(__m256 (&x)[kChunks]) {
+  __m256 pairs[kChunks], fours[kChunks];
+  for (int i = 0; i < kChunks; i += 2) {
+    pairs[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
+    pairs[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
+  }
+  for (int i = 0; i < kChunks; i += 4) {
+    for (int k = 0; k < 2; ++k) {
+      fours[i + 2 * k] = _mm256_shuffle_ps(pairs[i + k], pairs[i + k + 2], 0x44);
+      fours[i + 2 * k + 1] = _mm256_shuffle_ps(pairs[i + k], pairs[i + k + 2], 0xee);
+    }
+  }
+  for (int i = 0; i < kChunks / 2; ++i) {
+    x[i] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);
+    x[i + 4] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31);
+  }
+}
 
+/// Element k of every chunk of a block into own[k].
+[[gnu::always_inline]] inline void read_across(Halves, const float* x, __m256 (&own)[kChunks]) {
+  for (int k = 0; k < kChunks; ++k) own[k] = _mm256_loadu_ps(x + k * kChunks);
+  transpose(own);
+}
+
+/// The reverse.
+template <bool kStream>
+[[gnu::always_inline]] inline void write_across(Halves, __m256 (&done)[kChunks], float* y) {
+  transpose(done);
+  for (int k = 0; k < kChunks; ++k) {
+    float* to = y + k * kChunks;
+    kStream ? _mm256_stream_ps(to, done[k]) : _mm256_storeu_ps(to, done[k]);
+  }
+}
+
+#if defined(__AVX512F__)
 /// place(i), for i < 16, is where element i comes from: below 16 in the first vector.
 template <class Place>
 [[gnu::always_inline]] inline __m512 permuted(__m512 x, __m512 y, Place place) {
@@ -89,7 +152,7 @@ template <class Place>
 }
 
 /// Element k of every chunk of a block into own[k].
-[[gnu::always_inline]] inline void read_across(const float* x, __m256 (&own)[kChunks]) {
+[[gnu::always_inline]] inline void read_across(Wholes, const float* x, __m256 (&own)[kChunks]) {
   // Elements 0 to 3 of chunks 0 to 3, then 4 to 7; the same of chunks 4 to 7.
   __m512 fours[4];
   for (int i = 0; i < 4; ++i) {
@@ -111,7 +174,7 @@ template <class Place>
 
 /// The reverse.
 template <bool kStream>
-[[gnu::always_inline]] inline void write_across(const __m256 (&done)[kChunks], float* y) {
+[[gnu::always_inline]] inline void write_across(Wholes, const __m256 (&done)[kChunks], float* y) {
   // Pairs of elements of every chunk, then two of these, then four.
   __m512d pairs[4], fours[4];
   for (int i = 0; i < 4; ++i) {
@@ -136,71 +199,17 @@ template <bool kStream>
     kStream ? _mm512_stream_ps(y + i * 16, line) : _mm512_storeu_ps(y + i * 16, line);
   }
 }
-#else
-struct Lanes {
-  __m256d low, high;
-};
-[[gnu::always_inline]] inline Lanes load(const double* x) {
-  return {_mm256_loadu_pd(x), _mm256_loadu_pd(x + 4)};
-}
-[[gnu::always_inline]] inline void store(Lanes x, double* to) {
-  _mm256_storeu_pd(to, x.low);
-  _mm256_storeu_pd(to + 4, x.high);
-}
-[[gnu::always_inline]] inline Lanes plus(Lanes sum, __m256 x) {
-  return {_mm256_add_pd(sum.low, _mm256_cvtps_pd(_mm256_castps256_ps128(x))),
-          _mm256_add_pd(sum.high, _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)))};
-}
-[[gnu::always_inline]] inline __m256 rounded_sum(Lanes x, Lanes y) {
-  const __m256d one = _mm256_set1_pd(1);
-  return _mm256_set_m128(_mm256_cvtpd_ps(_mm256_fmadd_pd(x.high, one, y.high)),
-                         _mm256_cvtpd_ps(_mm256_fmadd_pd(x.low, one, y.low)));
-}
-
-[[gnu::always_inline]] inline void transpose(__m256 (&x)[kChunks]) {
-  __m256 pairs[kChunks], fours[kChunks];
-  for (int i = 0; i < kChunks; i += 2) {
-    pairs[i] = _mm256_unpacklo_ps(x[i], x[i + 1]);
-    pairs[i + 1] = _mm256_unpackhi_ps(x[i], x[i + 1]);
-  }
-  for (int i = 0; i < kChunks; i += 4) {
-    for (int k = 0; k < 2; ++k) {
-      fours[i + 2 * k] = _mm256_shuffle_ps(pairs[i + k], pairs[i + k + 2], 0x44);
-      fours[i + 2 * k + 1] = _mm256_shuffle_ps(pairs[i + k], pairs[i + k + 2], 0xee);
-    }
-  }
-  for (int i = 0; i < kChunks / 2; ++i) {
-    x[i] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x20);
-    x[i + 4] = _mm256_permute2f128_ps(fours[i], fours[i + 4], 0x31);
-  }
-}
-
-/// Element k of every chunk of a block into own[k].
-[[gnu::always_inline]] inline void read_across(const float* x, __m256 (&own)[kChunks]) {
-  for (int k = 0; k < kChunks; ++k) own[k] = _mm256_loadu_ps(x + k * kChunks);
-  transpose(own);
-}
-
-/// The reverse.
-template <bool kStream>
-[[gnu::always_inline]] inline void write_across(__m256 (&done)[kChunks], float* y) {
-  transpose(done);
-  for (int k = 0; k < kChunks; ++k) {
-    float* to = y + k * kChunks;
-    kStream ? _mm256_stream_ps(to, done[k]) : _mm256_storeu_ps(to, done[k]);
-  }
-}
 #endif
 
 /// Blocks on their way: while one is summed, the sums of the one before are written.
-template <bool kStream>
+template <class Across, bool kStream>
 void blocks(const float* __restrict x, std::int64_t n, float* __restrict y, double& before) {
   constexpr double kZeros[kChunks] = {};
   __m256 own[kChunks], done[kChunks];
   Lanes sums[kChunks], earlier = load(kZeros);
   const auto read = [&](std::int64_t i) FACULA_INLINED {
     for (std::int64_t k = 0; kStream && k < kBlock; k += kLine<float>) ask_both_levels(x + i + k);
-    read_across(x + i, own);
+    read_across(Across{}, x + i, own);
   };
   for (std::int64_t i = 0; i < n; i += kBlock) {
     read(i);
@@ -213,15 +222,15 @@ void blocks(const float* __restrict x, std::int64_t n, float* __restrict y, doub
     store(sum, totals);
     before_chunks(totals, before, of_chunks);
     earlier = load(of_chunks);
-    if (i > 0) write_across<kStream>(done, y + i - kBlock);
+    if (i > 0) write_across<kStream>(Across{}, done, y + i - kBlock);
   }
   for (int k = 0; k < kChunks; ++k) done[k] = rounded_sum(sums[k], earlier);
-  write_across<kStream>(done, y + n - kBlock);
+  write_across<kStream>(Across{}, done, y + n - kBlock);
 }
 
 #else
 
-template <bool kStream>
+template <class, bool kStream>
 void blocks(const float* __restrict x, std::int64_t n, float* __restrict y, double& before) {
   for (std::int64_t i = 0; i < n; i += kBlock) {
     double sums[kChunks][kChunks], totals[kChunks] = {}, of_chunks[kChunks];
@@ -242,16 +251,21 @@ void blocks(const float* __restrict x, std::int64_t n, float* __restrict y, doub
 
 #endif
 
-template <bool kStream>
+template <class Across, bool kStream>
 void row_of(const float* x, std::int64_t n, float* y) {
   double before = 0;
   std::int64_t i = n / kBlock * kBlock;
-  if (i > 0) blocks<kStream>(x, i, y, before);
+  if (i > 0) blocks<Across, kStream>(x, i, y, before);
   for (; i < n; ++i) y[i] = static_cast<float>(before += static_cast<double>(x[i]));
 }
 
-void row(const float* x, std::int64_t n, float* y, bool stream) {
-  stream ? row_of<true>(x, n, y) : row_of<false>(x, n, y);
+template <class Across>
+void row_by(const float* x, std::int64_t n, float* y, bool stream) {
+  stream ? row_of<Across, true>(x, n, y) : row_of<Across, false>(x, n, y);
+}
+
+void row(const float* x, std::int64_t n, float* y, bool stream, bool wholes) {
+  wholes ? row_by<Wholes>(x, n, y, stream) : row_by<Halves>(x, n, y, stream);
 }
 
 }  // namespace

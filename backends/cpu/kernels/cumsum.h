@@ -22,8 +22,9 @@ struct CumsumKernels {
   CumsumLoops<float> f32;
   CumsumLoops<double> f64;
   /// A row of n elements. With `stream`, y is aligned to a line of the cache and may be written
-  /// past the caches.
-  void (*row)(const float* x, std::int64_t n, float* y, bool stream);
+  /// past the caches. `wholes` tells that permutations of whole vectors take as long as shuffles
+  /// of halves; the bits are the same.
+  void (*row)(const float* x, std::int64_t n, float* y, bool stream, bool wholes);
 };
 
 }  // namespace facula::cpu

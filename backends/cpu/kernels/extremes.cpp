@@ -87,7 +87,7 @@ template <bool kGreatest, class T>
 /// multiple of `lines`. False if there is a NaN: then `places` are of no use.
 template <bool kGreatest, int kVectors, class T>
 bool places_in_turn(const T* x, std::int64_t n, std::int64_t lines, std::int64_t step,
-                    std::int64_t* places, std::int64_t place_step) {
+                    std::int64_t* places, std::int64_t place_step, bool ask) {
   using B = Best<kGreatest, T>;
   constexpr std::int64_t kWidth = kVectors * B::kLanes;
   B best[kVectors];
@@ -105,7 +105,7 @@ bool places_in_turn(const T* x, std::int64_t n, std::int64_t lines, std::int64_t
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
         const T* next = own + v * B::kLanes;
-        if (v * kVectorBytes % 64 == 0) ask_second_level<4096>(next);  // once for each line
+        if (ask && v * kVectorBytes % 64 == 0) ask_second_level<4096>(next);  // once for each line
         best[v].add(B::load(next), round, nan);
       }
     }
@@ -135,12 +135,13 @@ bool places_in_turn(const T* x, std::int64_t n, std::int64_t lines, std::int64_t
 
 template <bool kGreatest, class T>
 void rows(const T* x, std::int64_t x_step, std::int64_t rows, std::int64_t n, std::int64_t* places,
-          std::int64_t place_step) {
+          std::int64_t place_step, bool ask) {
   constexpr std::int64_t kLanes = Best<kGreatest, T>::kLanes, kFew = 16 * kLanes;
   for (; rows > 0; --rows, x += x_step, places += place_step) {
     const bool found = n < kLanes ? false
-                       : n < kFew ? places_in_turn<kGreatest, 1>(x, n, 1, kLanes, places, 1)
-                                  : places_in_turn<kGreatest, 4>(x, n, 1, 4 * kLanes, places, 1);
+                       : n < kFew
+                           ? places_in_turn<kGreatest, 1>(x, n, 1, kLanes, places, 1, ask)
+                           : places_in_turn<kGreatest, 4>(x, n, 1, 4 * kLanes, places, 1, ask);
     if (!found) *places = place_one_by_one<kGreatest>(x, n, 1);
   }
 }
@@ -194,12 +195,12 @@ void wide_columns(const T* x, std::int64_t x_step, std::int64_t rows, std::int64
 
 template <bool kGreatest, class T>
 void columns(const T* x, std::int64_t x_step, std::int64_t rows, std::int64_t n,
-             std::int64_t* places, std::int64_t place_step) {
+             std::int64_t* places, std::int64_t place_step, bool ask) {
   constexpr std::int64_t kLanes = Best<kGreatest, T>::kLanes;
   if (n >= kLanes) return wide_columns<kGreatest>(x, x_step, rows, n, places, place_step);
   const bool found =
       x_step == n && rows * n >= kLanes &&
-      places_in_turn<kGreatest, 1>(x, rows * n, n, kLanes / n * n, places, place_step);
+      places_in_turn<kGreatest, 1>(x, rows * n, n, kLanes / n * n, places, place_step, ask);
   for (std::int64_t k = 0; !found && k < n; ++k) {
     places[k * place_step] = place_one_by_one<kGreatest>(x + k, rows, x_step);
   }

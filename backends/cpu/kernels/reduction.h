@@ -17,9 +17,10 @@ struct ReductionLoops {
   /// total.
   void (*rows)(const void* input, std::int64_t rows, std::int64_t row_step, std::int64_t n,
                std::int64_t stride, void* totals) = nullptr;
-  /// Reduces `rows` rows of n consecutive elements to n totals, of kMostColumnBytes at most.
+  /// Reduces `rows` rows of n consecutive elements to n totals, of kMostColumnBytes at most. With
+  /// `ask`, rows without gaps are asked for ahead.
   void (*columns)(const void* input, std::int64_t rows, std::int64_t row_stride, std::int64_t n,
-                  void* totals) = nullptr;
+                  bool ask, void* totals) = nullptr;
   /// a[i] = a[i] combined with b[i].
   void (*combine)(void* a, const void* b, std::int64_t n) = nullptr;
   /// Results from totals of `count` elements each.

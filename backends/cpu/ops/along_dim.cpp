@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "backends/cpu/caches.h"
 #include "backends/cpu/copy.h"
 #include "backends/cpu/kernels/cumsum.h"
 #include "backends/cpu/kernels/extremes.h"
@@ -10,6 +11,7 @@
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/streaming.h"
+#include "base/cpu_info.h"
 #include "ops/attrs/argmax.h"
 #include "ops/attrs/argmin.h"
 #include "ops/attrs/cumsum.h"
@@ -72,10 +74,11 @@ void sums_of_columns(const Lines& lines, const TensorImpl& self, const TensorImp
 
 void sums_of_rows(const Lines& lines, const TensorImpl& self, const TensorImpl& out) {
   const bool past_caches = worth_streaming(out.numel * size_of(out.dtype));
+  const bool halves = base::computes_avx512_in_halves();
   const auto run = [&](std::int64_t from, std::int64_t to, std::int64_t) {
     float* y = out.typed<float>() + to;
     const bool stream = past_caches && begins_line(y);
-    cumsum_kernels().row(self.typed<float>() + from, lines.along.size, y, stream);
+    cumsum_kernels().row(self.typed<float>() + from, lines.along.size, y, stream, !halves);
     if (stream) finish_streaming();
   };
   lines.for_each(run, 1);
@@ -111,14 +114,14 @@ const ExtremeLoops<T>& extreme_loops() {
 
 /// The position of the extreme element of a row that is the only one, on all threads.
 template <bool greatest, class T>
-std::int64_t extreme_of_parts(const T* x, std::int64_t n) {
+std::int64_t extreme_of_parts(const T* x, std::int64_t n, bool ask) {
   constexpr std::int64_t kPart = 1 << 16;
   const std::int64_t parts = (n + kPart - 1) / kPart;
   const Scratch<std::int64_t> places(parts);
   base::parallel_for(parts, [&](std::int64_t part) {
     const std::int64_t begin = part * kPart;
     std::int64_t& place = places.data()[part];
-    extreme_loops<greatest, T>().rows(x + begin, 0, 1, std::min(kPart, n - begin), &place, 0);
+    extreme_loops<greatest, T>().rows(x + begin, 0, 1, std::min(kPart, n - begin), &place, 0, ask);
     place += begin;
   });
   // Of equal ones the first stays, and NaN.
@@ -129,19 +132,19 @@ std::int64_t extreme_of_parts(const T* x, std::int64_t n) {
 }
 
 template <bool greatest, class T>
-void extremes_of(const Lines& lines, const T* x, std::int64_t* places) {
+void extremes_of(const Lines& lines, const T* x, std::int64_t* places, bool ask) {
   constexpr std::int64_t kRowElements = 16384;
   const ExtremeLoops<T>& loops = extreme_loops<greatest, T>();
   const std::int64_t length = lines.along.size;
   const Lines::Axis next = lines.columns;
   if (lines.along.a == 1 || length == 1) {
     const auto rows = [&](std::int64_t from, std::int64_t to, std::int64_t n) {
-      loops.rows(x + from, next.a, n, length, places + to, next.b);
+      loops.rows(x + from, next.a, n, length, places + to, next.b, ask);
     };
     lines.for_each(rows, std::max<std::int64_t>(1, kRowElements / length));
   } else {
     const auto columns = [&](std::int64_t from, std::int64_t to, std::int64_t n) {
-      loops.columns(x + from, lines.along.a, length, n, places + to, next.b);
+      loops.columns(x + from, lines.along.a, length, n, places + to, next.b, ask);
     };
     static_assert(Lines::kMaxLines <= kExtremeColumns);
     lines.for_each(columns, lines.together());
@@ -175,10 +178,11 @@ void extremes(const Tensor& input, std::optional<std::int64_t> dim, bool keepdim
     using T = std::conditional_t<std::is_same_v<Element, bool>, std::uint8_t, Element>;
     const T* x = self.impl()->typed<T>();
     auto* places = out.impl()->typed<std::int64_t>();
+    const bool ask = worth_asking(self.nbytes());
     if (out.numel() == 1 && lines.along.a == 1) {
-      *places = extreme_of_parts<greatest>(x, lines.along.size);
+      *places = extreme_of_parts<greatest>(x, lines.along.size, ask);
     } else {
-      extremes_of<greatest>(lines, x, places);
+      extremes_of<greatest>(lines, x, places, ask);
     }
   });
 }

@@ -8,11 +8,10 @@
 namespace facula::cpu {
 namespace {
 
-/// Processors foresee what a step reads, unless it comes from far away.
 bool ask_ahead(const KernelArgs& args) {
   std::int64_t bytes = 0;
   for (const Tensor* param : args.list(0)) bytes += param->nbytes();
-  return far_last_level() && 2 * bytes > most_near_bytes();  // the gradients, too
+  return worth_asking(2 * bytes);  // of gradients, too
 }
 
 template <class T>

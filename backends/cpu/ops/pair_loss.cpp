@@ -28,11 +28,11 @@ void run(const KernelArgs& args, TermSumOf<T> sum_of) {
   check<ValueError>(sum != nullptr, "pair_loss: add {} to kernels/pair_loss.cpp", attrs.loss);
   const T *x = self.impl()->typed<T>(), *y = target.impl()->typed<T>();
   const std::int64_t numel = self.numel(), slices = (numel + kSlice - 1) / kSlice;
-  const bool far = self.nbytes() + target.nbytes() > most_near_bytes();
+  const bool ask = worth_asking(self.nbytes() + target.nbytes());
   const Scratch<double> sums(slices);
   base::parallel_for(slices, [&](std::int64_t slice) {
     const std::int64_t begin = slice * kSlice;
-    sums[slice] = sum(attrs.parameter, x + begin, y + begin, std::min(kSlice, numel - begin), far);
+    sums[slice] = sum(attrs.parameter, x + begin, y + begin, std::min(kSlice, numel - begin), ask);
   });
   double total = 0;
   for (std::int64_t slice = 0; slice < slices; ++slice) total += sums[slice];

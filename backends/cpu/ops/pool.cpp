@@ -194,7 +194,7 @@ void rectify(const T* rectified, std::int64_t n, T* gradients) {
   char* const operands[] = {reinterpret_cast<char*>(gradients), reinterpret_cast<char*>(gradients),
                             reinterpret_cast<char*>(const_cast<T*>(rectified))};
   elementwise_loops[static_cast<int>(OpId::relu_backward)][static_cast<int>(dtype_of<T>)](
-      nullptr, n, operands, kStrides, Reach::near);
+      nullptr, n, operands, kStrides, Reach{});
 }
 
 /// Images are independent, and each is added to in order: the result does not depend on threads.

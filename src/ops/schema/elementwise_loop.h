@@ -5,11 +5,10 @@
 
 namespace facula {
 
-/// Where the operands of a loop lie.
-enum class Reach : std::uint8_t {
-  near,      ///< perhaps in the caches
-  far,       ///< beyond them: the loop asks ahead for its inputs
-  streamed,  ///< and the output, which begins at a cache line and has no gaps, may bypass them
+/// What a loop does about operands beyond the caches.
+struct Reach {
+  bool ask = false;     ///< ahead for the inputs
+  bool stream = false;  ///< the output, which begins at a cache line and has no gaps, past them
 };
 
 /// n elements; pointers and byte strides of the output and the inputs.
