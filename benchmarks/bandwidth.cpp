@@ -1,7 +1,8 @@
 // Elementwise ops and reductions on 64 MiB against hand-written loops that move the same bytes.
 //
-//   bench_bandwidth [--json] [--cached] [OP]     OP: only ops whose names contain it
+//   bench_bandwidth [--json | --rounds] [--cached] [OP]     OP: only ops whose names contain it
 //
+// --rounds: every round as a line of JSON, for machines whose memory has several speeds.
 // --cached: what the arithmetic takes instead, ns per element on 16 KiB in one thread.
 //
 // Every run of an op follows one of the loop of its kind, and the median of the ratios counts: the
@@ -384,9 +385,11 @@ double op_rate(const Case& c, int times) {
   return best;
 }
 
-void print_bandwidths(const std::vector<Case>& all, bool json) {
+enum class Print { table, json, rounds };
+
+void print_bandwidths(const std::vector<Case>& all, Print print) {
   const Loops loops;
-  if (!json)
+  if (print == Print::table)
     std::printf("%-34s %-10s %10s %10s %8s\n", "op on 64 MiB", "kind", "GB/s", "loop", "%");
   // The pool, which runs by now, has pinned its workers from the second CPU on. A caller that the
   // threads of the loops have pushed onto a worker's CPU would stay there for many milliseconds.
@@ -398,18 +401,26 @@ void print_bandwidths(const std::vector<Case>& all, bool json) {
       limits.push_back(limit.gb_s);
       ours.push_back(op_rate(c, limit.of));
       shares.push_back(100 * ours.back() / limits.back());
+      if (print == Print::rounds) {
+        std::printf("{\"op\": \"%s\", \"kind\": \"%s\", \"gb_s\": %.6g, \"loop_gb_s\": %.6g}\n",
+                    c.name.c_str(), kPatternNames[static_cast<int>(c.pattern)], ours.back(),
+                    limit.gb_s);
+      }
     }
-    std::printf(json ? "{\"op\": \"%s\", \"kind\": \"%s\", \"gb_s\": %.6g, \"loop_gb_s\": %.6g, "
-                       "\"percent\": %.6g}\n"
-                     : "%-34s %-10s %10.1f %10.1f %8.0f\n",
+    if (print == Print::rounds) continue;
+    std::printf(print == Print::json
+                    ? "{\"op\": \"%s\", \"kind\": \"%s\", \"gb_s\": %.6g, \"loop_gb_s\": %.6g, "
+                      "\"percent\": %.6g}\n"
+                    : "%-34s %-10s %10.1f %10.1f %8.0f\n",
                 c.name.c_str(), kPatternNames[static_cast<int>(c.pattern)], median(ours),
                 median(limits), median(shares));
   }
 }
 
-void print_cached_times(const std::vector<Case>& all, bool json) {
+void print_cached_times(const std::vector<Case>& all, Print print) {
   set_num_threads(1);
   constexpr int kRuns = 500;
+  const bool json = print == Print::json;
   if (!json) std::printf("%-34s %s\n", "op on 16 KiB, one thread", "ns per element");
   for (const Case& c : all) {
     std::vector<double> times;
@@ -424,17 +435,26 @@ void print_cached_times(const std::vector<Case>& all, bool json) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  bool json = false, cached = false;
+  Print print = Print::table;
+  bool cached = false;
   int next = 1;
   for (; next < argc && argv[next][0] == '-'; ++next) {
     const std::string_view option = argv[next];
-    if (option != "--json" && option != "--cached") break;
-    (option == "--json" ? json : cached) = true;
+    if (option == "--cached") {
+      cached = true;
+    } else if (option == "--json") {
+      print = Print::json;
+    } else if (option == "--rounds") {
+      print = Print::rounds;
+    } else {
+      break;
+    }
   }
   const std::string wanted = next < argc ? argv[next] : "";
   if (argc - next > 1 || wanted.starts_with("-")) {
     std::fprintf(stderr,
-                 "usage: %s [--json] [--cached] [OP]   (CPUs: those of the process, see taskset)\n",
+                 "usage: %s [--json | --rounds] [--cached] [OP]   (CPUs: those of the process, see "
+                 "taskset)\n",
                  argv[0]);
     return 2;
   }
@@ -452,5 +472,5 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "no op is called %s\n", wanted.c_str());
     return 2;
   }
-  (cached ? print_cached_times : print_bandwidths)(chosen, json);
+  (cached ? print_cached_times : print_bandwidths)(chosen, print);
 }
