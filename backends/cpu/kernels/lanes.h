@@ -24,12 +24,23 @@ struct Lanes {
 FACULA_LANES Lanes load_lanes(const float* p) { return Lanes(Vec<float>::load(p)); }
 FACULA_LANES void store_lanes(float* p, Lanes v) { Vec<float>::store(p, v.raw); }
 FACULA_LANES Lanes operator-(Lanes a, Lanes b) { return Lanes(a.raw - b.raw); }
+FACULA_LANES Lanes operator*(Lanes a, Lanes b) { return Lanes(a.raw * b.raw); }
+FACULA_LANES Lanes operator/(Lanes a, Lanes b) { return Lanes(a.raw / b.raw); }
 FACULA_LANES Lanes fma(Lanes a, Lanes b, Lanes c) {
   return Lanes(Vec<float>::fma(a.raw, b.raw, c.raw));
 }
+
+/// The bits of such floats.
+struct LaneBits {
+  Vec<float>::Raw raw;
+};
+FACULA_LANES LaneBits as_bits(Lanes x) { return {x.raw}; }
 #if defined(__AVX512F__)
 FACULA_LANES Lanes abs(Lanes x) { return Lanes(_mm512_abs_ps(x.raw)); }
-FACULA_LANES Lanes lookup(const float (&values)[16], Lanes index) {
+FACULA_LANES Lanes fnma(Lanes a, Lanes b, Lanes c) {
+  return Lanes(_mm512_fnmadd_ps(a.raw, b.raw, c.raw));
+}
+FACULA_LANES Lanes lookup(const float (&values)[16], LaneBits index) {
   const __m512i bits = _mm512_castps_si512(index.raw);
   return Lanes(_mm512_maskz_permutexvar_ps(0xffff, bits, _mm512_loadu_ps(values)));
 }
@@ -42,8 +53,8 @@ FACULA_LANES Lanes select_negative(Lanes x, Lanes a, Lanes b) {
 /// it ends an ulp below (P. Markstein, "Computation of elementary functions on the IBM RISC
 /// System/6000 processor", 1990). Of infinity and zero it makes NaN.
 FACULA_LANES Lanes rsqrt(Lanes x) {
-  const __m512 root = _mm512_sqrt_ps(x.raw), one = _mm512_set1_ps(1);
-  const __m512 estimate = _mm512_rcp14_ps(root);
+  const __m512 root = _mm512_maskz_sqrt_ps(0xffff, x.raw), one = _mm512_set1_ps(1);
+  const __m512 estimate = _mm512_maskz_rcp14_ps(0xffff, root);
   __m512 inverse = estimate;
   for (int step = 0; step < 2; ++step) {
     inverse = _mm512_fmadd_ps(_mm512_fnmadd_ps(root, inverse, one), inverse, inverse);
@@ -62,7 +73,10 @@ FACULA_LANES bool all_below(Lanes x, float bound) {
 }
 #else
 FACULA_LANES Lanes abs(Lanes x) { return Lanes(_mm256_andnot_ps(_mm256_set1_ps(-0.0f), x.raw)); }
-FACULA_LANES Lanes lookup(const float (&values)[16], Lanes index) {
+FACULA_LANES Lanes fnma(Lanes a, Lanes b, Lanes c) {
+  return Lanes(_mm256_fnmadd_ps(a.raw, b.raw, c.raw));
+}
+FACULA_LANES Lanes lookup(const float (&values)[16], LaneBits index) {
   const __m256i bits = _mm256_castps_si256(index.raw);
   const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(values), bits);
   const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(values + 8), bits);

@@ -10,10 +10,11 @@ struct tan_functor : FloatingFunctor {
   FACULA_FN T operator()(T x) const {
     return tan(x);
   }
-  static constexpr uint32_t rare = detail::kRareTanAngle;
-  FACULA_FN uint32_t rarity(float x) const { return detail::magnitude_rarity(x); }
-  FACULA_FN auto halfway(float x) const { return halfway_tan(x); }
-  FACULA_FN float complete(float high, float low) const { return complete_tan({high, low}); }
+  static constexpr float near_below = detail::kSmallTanAngle;
+  template <class F>
+  FACULA_FN F near(F x) const {
+    return detail::near_tan(x);
+  }
 };
 
 }  // namespace facula::scalar

@@ -71,7 +71,9 @@ FACULA_FN T select(bool mask, T a, T b) {
 // Bits.
 FACULA_FN int32_t as_int(float x) { return __builtin_bit_cast(int32_t, x); }
 FACULA_FN int64_t as_int(double x) { return __builtin_bit_cast(int64_t, x); }
+FACULA_FN uint32_t as_bits(float x) { return __builtin_bit_cast(uint32_t, x); }
 FACULA_FN float as_float(int32_t bits) { return __builtin_bit_cast(float, bits); }
+FACULA_FN float as_float(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 FACULA_FN double as_float(int64_t bits) { return __builtin_bit_cast(double, bits); }
 
 /// What comparing two of T gives: bool, or a symbolic mask.
@@ -221,6 +223,8 @@ FACULA_FN float fma(float a, float b, float c) {
 #endif
 }
 FACULA_FN double fma(double a, double b, double c) { return ::fma(a, b, c); }
+/// c - a * b rounded once.
+FACULA_FN float fnma(float a, float b, float c) { return fma(-a, b, c); }
 template <Integer T>
 FACULA_FN T fma(T a, T b, T c) {
   return static_cast<T>(a * b + c);

@@ -40,8 +40,8 @@ FACULA_FN float at_least(float x, float low) { return low > x ? low : x; }
 FACULA_FN float bounded(float a, float high) { return as_float(min(as_int(a), as_int(high))); }
 FACULA_FN float bounded(float x, float low, float high) {
   // As unsigned integers, negative floats are larger than positive ones.
-  const uint32_t bits = min(static_cast<uint32_t>(as_int(x)), static_cast<uint32_t>(as_int(low)));
-  return bounded(as_float(static_cast<int32_t>(bits)), high);
+  const uint32_t bits = min(as_bits(x), as_bits(low));
+  return bounded(as_float(bits), high);
 }
 
 // Adding 1.5 * 2^23 leaves x rounded to an integer in the lowest mantissa bits.
@@ -55,9 +55,7 @@ inline constexpr float kRoundToPower = kRound + 127, kRoundToScale = kRound + 25
 FACULA_FN uint32_t exponent(int32_t k) { return static_cast<uint32_t>(k) << 23; }
 FACULA_FN uint32_t exponent(float shifted) { return exponent(as_int(shifted)); }
 /// 2^k for exponent(k + 127) with k in [-126, 127]; zero for k = -127.
-FACULA_FN float power(uint32_t biased_exponent) {
-  return as_float(static_cast<int32_t>(biased_exponent));
-}
+FACULA_FN float power(uint32_t biased_exponent) { return as_float(biased_exponent); }
 
 /// x = k * ln2 + r, |r| <= ln2 / 2, for |x| <= 104.
 struct ExpArgument {
@@ -101,7 +99,7 @@ struct PowersOfTwo {
   float first, second;
 };
 FACULA_FN PowersOfTwo powers_of_two(float shifted) {
-  const uint32_t bits = static_cast<uint32_t>(as_int(shifted));  // the lowest are 254 + k
+  const uint32_t bits = as_bits(shifted);  // the lowest are 254 + k
   const uint32_t half = (bits >> 1) << 23;
   return {power(half), power((bits << 23) - half)};
 }
@@ -162,8 +160,8 @@ FACULA_FN Quotient mills_ratio(float a) {
 /// The value that the lowest bits of `index` choose, and a where x has the sign bit, b elsewhere.
 /// Kernels have both for vectors as well (backends/cpu/kernels/lanes.h).
 inline constexpr int kLookupValues = 16;
-FACULA_FN float lookup(const float (&values)[kLookupValues], float index) {
-  return values[as_int(index) & (kLookupValues - 1)];
+FACULA_FN float lookup(const float (&values)[kLookupValues], uint32_t index) {
+  return values[index & (kLookupValues - 1)];
 }
 FACULA_FN float select_negative(float x, float a, float b) { return as_int(x) < 0 ? a : b; }
 
@@ -202,7 +200,7 @@ FACULA_FN static F near_erfc(F x) {
        0.000524397125f, 0.000241097616f, 0.000104573781f, 4.28486564e-05f, 1.70326512e-05f,
        6.57092414e-06f}};
   const F a = abs(x);
-  const F index = fma(a, fma(a, K<F>(0.6953125), K<F>(1.09375)), K<F>(kRound));
+  const auto index = as_bits(fma(a, fma(a, K<F>(0.6953125), K<F>(1.09375)), K<F>(kRound)));
   const F h = a - lookup(center, index);
   const F y =
       horner(h, lookup(c[6], index), lookup(c[5], index), lookup(c[4], index), lookup(c[3], index),
@@ -249,9 +247,8 @@ struct LogArgument {
 };
 FACULA_FN LogArgument split_log(float u) {
   constexpr uint32_t sqrt_half = 0x3f3504f3;  // unsigned: negative u may wrap
-  const uint32_t offset = static_cast<uint32_t>(as_int(u)) - sqrt_half;
-  return {as_float(static_cast<int32_t>((offset & 0x7fffff) + sqrt_half)),
-          static_cast<int32_t>(offset) >> 23};
+  const uint32_t offset = as_bits(u) - sqrt_half;
+  return {as_float((offset & 0x7fffff) + sqrt_half), static_cast<int32_t>(offset) >> 23};
 }
 
 inline constexpr float kMinNormal = std::numeric_limits<float>::min();
@@ -304,7 +301,7 @@ FACULA_FN float log1p_unit(float z) {
 /// positive numbers as unsigned integers, zero is the largest after the subtraction; inf * x + inf
 /// is NaN for negative x.
 FACULA_FN float log_specials(float x, float y) {
-  const bool ordinary = static_cast<uint32_t>(as_int(x)) - 1 < 0x7f7fffff;
+  const bool ordinary = as_bits(x) - 1 < 0x7f7fffff;
   return select(ordinary, y, select(x == 0.0f, -kInf, fma(x, kInf, kInf)));
 }
 
@@ -321,10 +318,10 @@ struct Log2Parts {
 };
 FACULA_FN Log2Parts log2_parts(float x) {
   constexpr uint32_t low = 0x3f57d567;  // 0.8431, so that the bit below the exponent chooses c
-  const uint32_t bits = static_cast<uint32_t>(as_int(x)), offset = bits - low;
+  const uint32_t bits = as_bits(x), offset = bits - low;
   const bool upper = (offset & 0x400000) != 0;
   const uint32_t k = offset & 0xff800000u;  // where the exponent of a float stands
-  const float m = as_float(static_cast<int32_t>(bits - k));
+  const float m = as_float(bits - k);
   const float c = select(upper, 1.41436315f, 1.0f), log2c = select(upper, 16389 * 0x1p-15f, 0.0f);
   const float f = m - c, g = m + c, g_low = m - (g - c);
   const float inverse = 1.0f / g, s = f * inverse;
@@ -351,19 +348,19 @@ FACULA_FN FloatPair split_product(float y, FloatPair x) {
 /// 2^(k + r) for such k and r, if it is far from infinity and subnormal numbers.
 FACULA_FN float common_exp2(FloatPair x) {
   const uint32_t bits = static_cast<uint32_t>(as_int(exp2_reduced(x.high))) + exponent(x.low);
-  return as_float(static_cast<int32_t>(bits));
+  return as_float(bits);
 }
 
 // The rarity of an argument orders those that a common_... function takes below a bound, others at
 // or above it, in the fewest instructions: functors of such ops tell it to their loops.
-FACULA_FN uint32_t magnitude_rarity(float x) { return static_cast<uint32_t>(as_int(abs(x))); }
+FACULA_FN uint32_t magnitude_rarity(float x) { return as_bits(abs(x)); }
 /// Normal x > 0 are common.
-FACULA_FN uint32_t log_rarity(float x) { return static_cast<uint32_t>(as_int(x)) - 0x00800000u; }
+FACULA_FN uint32_t log_rarity(float x) { return as_bits(x) - 0x00800000u; }
 inline constexpr uint32_t kRareLogarithm = 0x7f000000;
 /// k in [-125, 127] is common, in what split_product() returns.
 FACULA_FN uint32_t product_rarity(FloatPair x) {
   constexpr uint32_t first = __builtin_bit_cast(uint32_t, kRound - 125);
-  return static_cast<uint32_t>(as_int(x.low)) - first;
+  return as_bits(x.low) - first;
 }
 inline constexpr uint32_t kRareProduct = 253;
 /// Magnitudes below 86 are common: then e^x and its inverse are normal.
@@ -501,7 +498,7 @@ FACULA_FN float gelu(float x) {
   const auto [mantissa, exponent_n] = detail::scaled_gaussian(a);
   // Nearly zero where the product is no normal float, and zero at the end. What NaN becomes here is
   // multiplied by NaN.
-  const uint32_t bits = static_cast<uint32_t>(as_int(mantissa)) + exponent_n;
+  const uint32_t bits = as_bits(mantissa) + exponent_n;
   const float tail = as_float(max(static_cast<int32_t>(bits), 0)) * (p / q);
   return fma(-a, tail, as_float(max(as_int(x), 0)));
 }
@@ -565,7 +562,7 @@ FACULA_FN float pow(float a, float b) {
   const float half = b * 0.5f;
   const int32_t sign =
       select(round(half) != half, as_int(a) & std::numeric_limits<int32_t>::min(), 0);
-  const bool negative = static_cast<uint32_t>(as_int(a)) - 0x80000001u < 0x7f7fffffu;  // and finite
+  const bool negative = as_bits(a) - 0x80000001u < 0x7f7fffffu;  // and finite
   return select(round(b) == b, as_float(as_int(y) ^ sign), select(negative, detail::kNan, y));
 }
 

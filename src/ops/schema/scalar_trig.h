@@ -27,39 +27,47 @@ FACULA_FN SmallAngle reduce_small_angle(float x) {
   return {fma(n, -0x1.846988p-48f, r), as_int(shifted)};
 }
 
-/// For |x| < kSmallTanAngle: x = n * pi/2 + r + low, |r| <= pi/4, where low is what rounding took
-/// from r, with the sign of zero that keeps r + low = -0. Of the three parts of pi/2 the first
-/// leaves no rounding error, and that of the second is exact.
-struct TanAngle {
-  float r, low;
-  int32_t n;
-};
+/// tan(x) for |x| < kSmallTanAngle, where F is float or a vector. x = n * pi/16 + r + low with |r|
+/// <= pi/32, where low is what rounding took from r: of the three parts of pi/16 the first leaves
+/// no rounding error, and that of the second is exact. For t = tan(r + low) and an angle a = n *
+/// pi/16 the tangent is (sin(a) + cos(a) t) / (cos(a) - sin(a) t). Both may have a factor: of those
+/// with which sine and cosine are floats within 2^-33 the one is taken with which the error is
+/// least. Zeros keep their sign.
 inline constexpr float kSmallTanAngle = 0x1p11f;
-FACULA_FN TanAngle reduce_tan_angle(float x) {
-  const float shifted = fma(x, 0.636619747f, kRound);
-  const float n = shifted - kRound;
-  const float rest = fma(n, -0x1.921fb4p0f, x);
-  const float r = fma(n, -0x1.444p-24f, rest);
-  return {r, -fma(n, 0x1.68c234p-39f, fma(n, 0x1.444p-24f, r - rest)), as_int(shifted)};
+template <class F>
+FACULA_FN static F near_tan(F x) {
+  static constexpr float sines[kLookupValues] = {
+      -0.0f, 0.38889048f, 0.7904103f, 1.2525057f, 1.9927927f, 2.972168f,  3.8270564f, 7.091907f,
+      1.0f,  7.091907f,   3.8270564f, 2.972168f,  1.9927927f, 1.2525057f, 0.7904103f, 0.38889048f};
+  static constexpr float cosines[kLookupValues] = {
+      1.0f,        1.9550844f,  1.9082192f,  1.8745072f, 1.9927927f,  1.9859391f,
+      1.5852187f,  1.410668f,   0.0f,        -1.410668f, -1.5852187f, -1.9859391f,
+      -1.9927927f, -1.8745072f, -1.9082192f, -1.9550844f};
+  const F shifted = fma(x, K<F>(5.09295797f), K<F>(kRound)), n = shifted - K<F>(kRound);
+  const F rest = fnma(n, K<F>(0x1.921fb4p-3f), x), r = fnma(n, K<F>(0x1.444p-27f), rest);
+  const F minus_low = fma(n, K<F>(0x1.68c234p-42f), fma(n, K<F>(0x1.444p-27f), r - rest));
+  const F s = r * r, p = fma(s, K<F>(0.13406405f), K<F>(0.33333114f));
+  const F t = r - fnma(r * s, p, minus_low);
+  const F sine = lookup(sines, as_bits(shifted)), cosine = lookup(cosines, as_bits(shifted));
+  return fma(cosine, t, sine) / fnma(sine, t, cosine);
 }
 
-/// tan(r + low) for |r| <= pi/4.
-FACULA_FN float tan_reduced(float r, float low) {
-  const float s = r * r;
-  const float p = horner(s, 0.00939652603f, 0.00310148229f, 0.0244413912f, 0.0534082018f,
-                         0.133388355f, 0.333331555f);
-  return fma(s, fma(r, p, low), low) + r;
-}
-
-/// sin(angle + quarters * pi/2).
-FACULA_FN float small_sin(SmallAngle angle, uint32_t quarters) {
+/// sin(angle + quarters * pi/2) but for the sign of zero: sin(r) = r + r * s * p(s) and cos(r) = 1
+/// + s * p(s) for s = r^2. One polynomial serves both: choosing coefficients takes less than a
+/// second one would. `base`, which has the sign of the result, is r or 1.
+struct SmallSin {
+  float y;
+  uint32_t base;
+};
+FACULA_FN SmallSin small_sin(SmallAngle angle, uint32_t quarters) {
   const float r = angle.r, s = r * r;
   const uint32_t n = static_cast<uint32_t>(angle.n) + quarters;
-  const float sin =
-      fma(r * s, horner(s, 2.7183044e-06f, -1.9839335e-04f, 8.333329e-03f, -1.6666667e-01f), r);
-  const float cos = horner(s, 2.443838e-05f, -1.3887367e-03f, 4.1666646e-02f, -0.5f, 1.0f);
-  const float y = select((n & 1) != 0, cos, sin);
-  return as_float(as_int(y) ^ static_cast<int32_t>((n & 2) << 30));
+  const bool odd = (n & 1) != 0;
+  const float p = horner(
+      s, select(odd, 2.443838e-05f, 2.7183044e-06f), select(odd, -1.3887367e-03f, -1.9839335e-04f),
+      select(odd, 4.1666646e-02f, 8.333329e-03f), select(odd, -0.5f, -1.6666667e-01f));
+  const uint32_t base = as_bits(select(odd, 1.0f, r)) ^ ((n & 2) << 30);
+  return {fma(as_float(base) * s, p, as_float(base)), base};
 }
 
 /// kRound for double.
@@ -119,17 +127,18 @@ FACULA_FN float sin_quadrant(double r, double n) {
 }
 
 inline constexpr uint32_t kRareAngle = __builtin_bit_cast(uint32_t, kSmallAngle);
-inline constexpr uint32_t kRareTanAngle = __builtin_bit_cast(uint32_t, kSmallTanAngle);
 
 }  // namespace detail
 
 // sin, cos and tan reduce every finite x exactly, huge ones included; NaN for infinities. For small
-// angles they are common_sin, common_cos and common_tan, which loops may compute alone.
+// angles they are common_sin, common_cos and near_tan, which loops may compute alone.
 FACULA_FN float common_sin(float x) {
-  const float y = detail::small_sin(detail::reduce_small_angle(x), 0);
-  return select(x == 0.0f, x, y);  // -0 stays
+  const auto [y, base] = detail::small_sin(detail::reduce_small_angle(x), 0);
+  return as_float(as_bits(y) | (base & 0x80000000u));  // -0 stays
 }
-FACULA_FN float common_cos(float x) { return detail::small_sin(detail::reduce_small_angle(x), 1); }
+FACULA_FN float common_cos(float x) {
+  return detail::small_sin(detail::reduce_small_angle(x), 1).y;
+}
 FACULA_FN float sin(float x) {
   const auto [r, n] = detail::reduce_angle(x);
   const float large = select(abs(x) < detail::kInf, detail::sin_quadrant(r, n), detail::kNan);
@@ -140,26 +149,13 @@ FACULA_FN float cos(float x) {
   const float large = select(abs(x) < detail::kInf, detail::sin_quadrant(r, n + 1.0), detail::kNan);
   return select(abs(x) < detail::kSmallAngle, common_cos(x), large);
 }
-/// Halfway are the tangent of what is left of x, and the number of quarters taken away. Masks
-/// choose by it because comparisons would take turns from multiplications.
-FACULA_FN detail::FloatPair halfway_tan(float x) {
-  const auto [r, low, n] = detail::reduce_tan_angle(x);
-  return {detail::tan_reduced(r, low), as_float(n)};
-}
-FACULA_FN float complete_tan(detail::FloatPair x) {
-  constexpr int32_t one = __builtin_bit_cast(int32_t, 1.0f);
-  constexpr int32_t minus_one = __builtin_bit_cast(int32_t, -1.0f);
-  const int32_t t = as_int(x.high), odd = -(as_int(x.low) & 1);
-  return as_float((odd & minus_one) | (~odd & t)) / as_float((odd & t) | (~odd & one));
-}
-FACULA_FN float common_tan(float x) { return complete_tan(halfway_tan(x)); }
 FACULA_FN float tan(float x) {
   const auto [r, n] = detail::reduce_angle(x);
   const auto [sin, cos] = detail::sincos_quadrant(r);
   const bool odd = detail::is_odd(n);
   const float y = static_cast<float>(select(odd, -cos, sin) / select(odd, sin, cos));
   const float large = select(abs(x) < detail::kInf, y, detail::kNan);
-  return select(abs(x) < detail::kSmallTanAngle, common_tan(x), large);
+  return select(abs(x) < detail::kSmallTanAngle, detail::near_tan(x), large);
 }
 
 /// Of slopes in [0, 1] the same as atan().
