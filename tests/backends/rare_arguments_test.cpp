@@ -62,7 +62,8 @@ TEST(RareArguments, OfLogarithms) {
 }
 
 TEST(RareArguments, OfAngles) {
-  const std::vector<float> rare = {1e5f, -3e20f, 4000.0f, 0x1p15f, -0x1p11f, kInf, -kInf, kNan};
+  const std::vector<float> rare = {1e5f, -3e20f, 4000.0f, 0x1p15f,  -0x1p11f, kInf,   -kInf,
+                                   kNan, -0.0f,  0.0f,    -1000.5f, -2.5f,    -1e-40f};
   check_unary(
       sin, [](float x) { return scalar::sin(x); }, rare);
   check_unary(

@@ -101,7 +101,7 @@ FACULA_FN T turned_to_divisor(T rest, T b) {
 /// negative. With infinities, NaN or the largest divisors it is infinite or NaN, hence rare as
 /// well.
 FACULA_FN uint32_t quotient_rarity(float a, float b) {
-  return static_cast<uint32_t>(as_int(fma(abs(b), 0x1p21f, -abs(a))));
+  return as_bits(fma(abs(b), 0x1p21f, -abs(a)));
 }
 inline constexpr uint32_t kRareQuotient = __builtin_bit_cast(uint32_t, kInf);
 
@@ -132,9 +132,8 @@ FACULA_FN float common_fmod(float a, float b) {
   const float dividend = abs(a), divisor = abs(b);
   const float rest = fma(-trunc(dividend / divisor), divisor, dividend);
   // As unsigned integers, negative floats are larger than positive ones.
-  const uint32_t bits =
-      min(static_cast<uint32_t>(as_int(rest)), static_cast<uint32_t>(as_int(rest + divisor)));
-  return copysign(as_float(static_cast<int32_t>(bits)), a);
+  const uint32_t bits = min(as_bits(rest), as_bits(rest + divisor));
+  return copysign(as_float(bits), a);
 }
 FACULA_FN float common_remainder(float a, float b) {
   return detail::turned_to_divisor(common_fmod(a, b), b);

@@ -347,7 +347,7 @@ FACULA_FN FloatPair split_product(float y, FloatPair x) {
 }
 /// 2^(k + r) for such k and r, if it is far from infinity and subnormal numbers.
 FACULA_FN float common_exp2(FloatPair x) {
-  const uint32_t bits = static_cast<uint32_t>(as_int(exp2_reduced(x.high))) + exponent(x.low);
+  const uint32_t bits = as_bits(exp2_reduced(x.high)) + exponent(x.low);
   return as_float(bits);
 }
 
