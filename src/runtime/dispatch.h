@@ -20,7 +20,8 @@ void dispatch(OpId id, std::initializer_list<const Tensor*> inputs, const void* 
 /// elements. An output may be an input where the op goes through both in the same order.
 void run_into(const Call& call, std::span<Tensor> outputs);
 
-/// Elementwise ops take a shortcut where inputs are contiguous, of one shape and dtype.
+/// Elementwise ops go a short way where inputs are contiguous, of one shape and dtype. Another op
+/// takes the place of one that has a shortcut for the number among the inputs.
 Tensor elementwise(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs);
 /// As above; `reused`, one of the inputs, is given up by the caller, so its memory holds the result
 /// if nobody else uses it. It is undefined then.

@@ -223,6 +223,20 @@ Tensor recorded_result(OpId id, std::initializer_list<const Tensor*> inputs, con
   }
 }
 
+OpId shortcut(OpId id, const Tensor& self, const Tensor& number) {
+  const ShortcutRule rule = op(id).def.shortcut;
+  if (!rule || !self.defined() || self.dtype() != number.dtype()) return id;
+  return rule(number.item(), self.dtype());
+}
+
+/// The op that computes the call from its first input alone, or `id`: pow(x, 2) is square(x).
+[[gnu::always_inline]] inline OpId shortcut(OpId id, std::initializer_list<const Tensor*> inputs) {
+  if (inputs.size() != 2) return id;
+  const TensorImpl* number = inputs.begin()[1]->impl();
+  if (!number || !number->has(TensorImpl::kWrappedNumber)) return id;
+  return shortcut(id, *inputs.begin()[0], *inputs.begin()[1]);
+}
+
 /// Drops the caller's handle, so that whoever gets `result` may find himself the only owner of what
 /// it waits for.
 Tensor given_up(Tensor& handle, Tensor result) {
@@ -233,6 +247,9 @@ Tensor given_up(Tensor& handle, Tensor result) {
 }  // namespace
 
 Tensor elementwise(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs) {
+  if (const OpId other = shortcut(id, inputs); other != id) {
+    return elementwise(other, {inputs.begin()[0]}, nullptr);
+  }
   const FastCall fast = fast_call(id, inputs);
   if (!fast.loop) [[unlikely]]
     return general(id, inputs, attrs);
@@ -244,6 +261,9 @@ Tensor elementwise(OpId id, std::initializer_list<const Tensor*> inputs, const v
 
 Tensor elementwise_reusing(OpId id, Tensor& reused, std::initializer_list<const Tensor*> inputs,
                            const void* attrs) {
+  if (const OpId other = shortcut(id, inputs); other != id) {
+    return elementwise_reusing(other, reused, {inputs.begin()[0]}, nullptr);
+  }
   TensorImpl* impl = reused.impl();
   if (impl && !impl->load_data() && deferral(reused)) [[unlikely]] {
     Outputs fused;
@@ -290,6 +310,9 @@ void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs, 
   const Tensor& self = *inputs.begin()[0];
   check<ValueError>(self.defined(), "{}_: the tensor is undefined", op(id).name);
   check_in_place(self, op(id).name, "_");
+  if (const OpId other = shortcut(id, inputs); other != id) {
+    return elementwise_in_place(other, {&self}, nullptr);
+  }
   bool defined = true;
   for (const Tensor* input : inputs) defined &= input->defined();
   check<ValueError>(defined, "{}_: an input is an undefined tensor", op(id).name);

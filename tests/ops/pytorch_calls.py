@@ -213,6 +213,7 @@ CALLS = {
     'logit_cross_entropy': lambda x, target: (1 - target) * x - F.logsigmoid(x),
     'logit_cross_entropy_backward': lambda x, target, grad: (torch.sigmoid(x) - target) * grad,
     'pair_loss': pair_loss,
+    'cube': lambda x: x * x * x,
     'squared_error': lambda x, target: (x - target) ** 2,
     'squared_error_backward': lambda x, target, grad: 2 * (x - target) * grad,
     'add_alpha': lambda x, other, alpha: torch.add(x, other, alpha=alpha),

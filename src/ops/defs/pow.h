@@ -24,21 +24,32 @@ struct pow_functor : NumericFunctor {
 }  // namespace facula::scalar
 
 #ifndef FACULA_KERNEL_TU
+#include "core/tensor_impl.h"
+
 namespace facula::ops {
+
+/// d self^exponent / d self, 0 for the exponent 0, where self may be 0, too.
+static Tensor slope_of_power(const Tensor& self, const Tensor& exponent) {
+  if (!exponent.impl()->has(TensorImpl::kWrappedNumber)) {
+    return where(exponent == 0, 0, exponent * pow(self, exponent - 1));
+  }
+  const double number = exponent.item();
+  return number == 0 ? zeros_like(self) : pow(self, number - 1) * number;
+}
 
 OpDef define_pow() {
   return elementwise<scalar::pow_functor>({
       .signature = "pow(Tensor self, Tensor exponent) -> Tensor",
       .doc =
           "self to the power of exponent, with the special values of C; integers wrap, and refuse "
-          "a negative number as exponent.  self, exponent: [*] -> [*].",
+          "a negative number as exponent.  Floating tensors to the power of the numbers -1, 0.5 "
+          "and "
+          "-0.5 are reciprocal, sqrt and rsqrt, which differ for -0 and -inf.  self, exponent: [*] "
+          "-> [*].",
       .gradient =
           [](GradientContext& g) {
             const Tensor self = g.input(0), exponent = g.input(1);
-            if (g.needs(0)) {
-              const Tensor slope = exponent * pow(self, exponent - 1);
-              g.set(0, g.grad() * where(exponent == 0, 0, slope));
-            }
+            if (g.needs(0)) g.set(0, g.grad() * slope_of_power(self, exponent));
             if (g.needs(1)) {
               const Tensor slope = g.output(0) * log(self);
               g.set(1, g.grad() * where(logical_and(self == 0, exponent >= 0), 0, slope));
@@ -61,6 +72,15 @@ OpDef define_pow() {
                               "exponent as {}.0 or convert the tensor with to(kFloat32)",
                               op, number, number);
             fitting_numbers(number, input, dtype, op);
+          },
+      .shortcut =
+          [](double exponent, DType dtype) {
+            if (exponent == 2) return OpId::square;
+            if (exponent == 3) return OpId::cube;
+            if (!is_floating_point(dtype)) return OpId::pow;
+            if (exponent == -1) return OpId::reciprocal;
+            if (exponent == 0.5) return OpId::sqrt;
+            return exponent == -0.5 ? OpId::rsqrt : OpId::pow;
           },
   });
 }

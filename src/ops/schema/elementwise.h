@@ -64,6 +64,7 @@ struct ElementwiseSpec {
   Required<SampleRule> samples;
   Required<ErrorRule> errors;
   NumberRule numbers = nullptr;
+  ShortcutRule shortcut = nullptr;
   bool (*fractional)(const void* attrs) = nullptr;
 };
 
@@ -83,6 +84,7 @@ OpDef elementwise(const ElementwiseSpec& spec) {
           .errors = spec.errors,
           .elementwise = &kTraitsOf<Functor>,
           .numbers = spec.numbers,
+          .shortcut = spec.shortcut,
           .fractional = spec.fractional};
 }
 

@@ -7,6 +7,7 @@
 #include <facula/tensor.h>
 
 #include "base/check.h"
+#include "ops/op_ids.h"
 #include "ops/schema/attrs.h"
 #include "ops/schema/call.h"
 #include "ops/schema/samples.h"
@@ -217,6 +218,10 @@ class Aliasing {
 /// the tensors beside it make the result one of the integral `dtype`.
 using NumberRule = void (*)(Scalar number, std::size_t input, DType dtype, const char* op);
 
+/// The op of one input that does the same as an elementwise op of two whose second is this number,
+/// of the first's dtype, but faster; where there is none, the op itself.
+using ShortcutRule = OpId (*)(double number, DType dtype);
+
 /// Static facts about an elementwise functor; see ops/schema/elementwise.h.
 struct ElementwiseTraits {
   DTypes dtypes;
@@ -247,6 +252,8 @@ struct OpDef {
   const ReductionTraits* reduction = nullptr;
   /// Of elementwise ops. Null: numbers beyond the dtype wrap, as everything computed in it does.
   NumberRule numbers = nullptr;
+  /// Of elementwise ops of two inputs without attributes.
+  ShortcutRule shortcut = nullptr;
   /// Of elementwise ops: true if these attributes turn integers into the default floating dtype.
   bool (*fractional)(const void* attrs) = nullptr;
 };
