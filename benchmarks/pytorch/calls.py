@@ -1,65 +1,130 @@
 #!/usr/bin/python3
-"""Times the calls of bench_calls (../calls.cpp) in PyTorch, tuned: milliseconds, the median."""
+"""Times single calls of ops in PyTorch, tuned: what bench_calls (../calls.cpp) is to Facula.
 
+usage: calls.py PROBLEM... | calls.py -
+"""
+
+import os
 import statistics
+import sys
 import time
 
 import tuned
 
-REPEATS, SECONDS = 9, 0.05
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "tests", "ops"))
+
+BATCHES, BATCH_SECONDS = 7, 0.02
 
 
-def milliseconds(call):
-    call()
-    start = time.perf_counter()
-    call()
-    count = max(1, int(SECONDS / (time.perf_counter() - start)))
-    times = []
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        for _ in range(count):
-            call()
-        times.append((time.perf_counter() - start) / count)
-    return 1e3 * statistics.median(times)
+class Kind:
+    """f32[2, 3] makes a tensor."""
+
+    def __init__(self, make):
+        self.make = make
+
+    def __getitem__(self, sizes):
+        return self.make(sizes if isinstance(sizes, tuple) else (sizes,))
 
 
-def calls(torch):
-    many = 1_000_000
-    x = torch.randn(many)
-    rows, index = torch.randn(4096, 1000), torch.randint(0, 1000, (4096, 1))
-    functional = torch.nn.functional
+def names(torch, find):
+    def integers(dtype):
+        # The bound comes behind: "i64[1000] % 50", no multiple of which is likely to be favoured.
+        return Kind(lambda sizes: Bounded(torch, torch.randint(0, 2**31, sizes), dtype))
 
-    def average(sizes, wanted, channels_last=False):
-        images = torch.randn(sizes)
-        if channels_last:
-            images = images.contiguous(memory_format=torch.channels_last)
-        return lambda: functional.adaptive_avg_pool2d(images, wanted)
-
-    return {
-        "fill_": lambda: x.fill_(1),
-        "zeros": lambda: torch.zeros(many),
-        "arange": lambda: torch.arange(many),
-        "randint": lambda: torch.randint(0, 100, (many,)),
-        "randn": lambda: torch.randn(many),
-        "dropout": lambda: functional.dropout(x, 0.5),
-        "gather": lambda: rows.gather(1, index),
-        "average 128x512x4x4": average((128, 512, 4, 4), 1),
-        "average 128x256x8x8": average((128, 256, 8, 8), 1),
-        "average 128x16x28x28": average((128, 16, 28, 28), 1),
-        "average 128x16x28x28 channels_last": average((128, 16, 28, 28), 1, True),
-        "5x5 averages 32x64x56x56 channels_last": average((32, 64, 56, 56), 5, True),
-        "5x5 averages 1x64x112x112 channels_last": average((1, 64, 112, 112), 5, True),
+    kinds = {
+        "f32": torch.randn,
+        "f64": lambda sizes: torch.randn(sizes, dtype=torch.float64),
+        "p32": lambda sizes: torch.rand(sizes) * 1.5 + 0.5,
+        "p64": lambda sizes: torch.rand(sizes, dtype=torch.float64) * 1.5 + 0.5,
+        "bool": lambda sizes: torch.randn(sizes) > 0,
     }
+    found = {name: Kind(make) for name, make in kinds.items()}
+    found |= {"u8": integers(torch.uint8), "i32": integers(torch.int32),
+              "i64": integers(torch.int64)}
+    for dtype in ("float16", "float32", "float64", "int32", "int64", "uint8", "bfloat16"):
+        found[dtype] = getattr(torch, dtype)
+    torch.Tensor.cl = property(lambda x: x.contiguous(memory_format=torch.channels_last))
+    torch.Tensor.tr = property(lambda x: x.t())
+    return found
+
+
+class Bounded:
+    """Integers below 10 unless "% n" says otherwise."""
+
+    def __init__(self, torch, values, dtype):
+        self.values, self.dtype = values, dtype
+        self.tensor = (values % 10).to(dtype)
+
+    def __mod__(self, bound):
+        self.tensor = (self.values % bound).to(self.dtype)
+        return self
+
+
+def plain(value):
+    if isinstance(value, list):
+        return [plain(entry) for entry in value]
+    return value.tensor if isinstance(value, Bounded) else value
+
+
+class Calls:
+    def __init__(self, torch, find):
+        self.torch, self.find, self.names = torch, find, names(torch, find)
+
+    def runner(self, text):
+        torch = self.torch
+        with_gradients = text.startswith("grad ")
+        name, arguments = text.removeprefix("grad ").split("(", 1)
+        function = self.find(name)
+        if function is None:
+            raise ValueError(f"PyTorch has no {name}")
+        values = [plain(v) for v in eval(f"[{arguments.rstrip()[:-1]}]", dict(self.names))]
+        if not with_gradients:
+            def call():
+                with torch.no_grad():
+                    function(*values)
+            return call
+        tensors = [v for value in values for v in (value if isinstance(value, list) else [value])]
+        leaves = [t.requires_grad_() for t in tensors
+                  if isinstance(t, torch.Tensor) and t.is_floating_point()]
+
+        def result():
+            made = function(*values)
+            return made if isinstance(made, torch.Tensor) else made[0]
+        seed = torch.ones_like(result())
+        return lambda: torch.autograd.grad(result(), leaves, seed)
+
+    def microseconds(self, text):
+        call = self.runner(text)
+        call()
+        once = seconds_of(call, 1)
+        count = int(min(max(BATCH_SECONDS / once, 1), 1e5))
+        return 1e6 * statistics.median(seconds_of(call, count) / count for _ in range(BATCHES))
+
+
+def seconds_of(call, count):
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    return time.perf_counter() - start
 
 
 def main():
     threads = tuned.restart_tuned()
     import torch  # after the environment is set
+    from pytorch_calls import find
 
     torch.set_num_threads(threads)
-    with torch.no_grad():
-        for name, call in calls(torch).items():
-            print(f"{name:45}{milliseconds(call):9.4f}")
+    torch.manual_seed(1)
+    calls = Calls(torch, find)
+    from_input = sys.argv[1:] == ["-"]
+    for text in sys.stdin if from_input else sys.argv[1:]:
+        text = text.strip()
+        try:
+            answer = f"{calls.microseconds(text):.4g}"
+        except Exception as error:  # what the op, or the text, brings
+            answer = "error: " + str(error).splitlines()[0]
+        print(answer if from_input else f"{text}: {answer}", flush=True)
 
 
 if __name__ == "__main__":

@@ -345,3 +345,12 @@ NO_COUNTERPART = {
     'philox_dropout': 'another random stream than PyTorch on the CPU',
     'philox_random': 'another random stream than PyTorch on the CPU',
 }
+
+
+def find(name):
+    if name in CALLS:
+        return CALLS[name]
+    for module in (torch, F, torch.Tensor, torch.ops.aten):
+        if hasattr(module, name):
+            return getattr(module, name)
+    return None

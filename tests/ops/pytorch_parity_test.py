@@ -17,12 +17,11 @@ import tempfile
 
 try:
     import torch
-    import torch.nn.functional as F
 except ImportError:
     print('PyTorch is not installed')
     sys.exit(77)
 
-from pytorch_calls import CALLS, NO_COUNTERPART, NOT_DIFFERENTIABLE
+from pytorch_calls import CALLS, NO_COUNTERPART, NOT_DIFFERENTIABLE, find
 
 DTYPES = {'F32': torch.float32, 'F64': torch.float64, 'I32': torch.int32, 'I64': torch.int64,
           'U8': torch.uint8, 'BOOL': torch.bool, 'F16': torch.float16, 'BF16': torch.bfloat16,
@@ -56,15 +55,6 @@ class Dump:
         if 'tensor' in text:
             return self.tensor(text['tensor'])
         return float(text['float']) if 'float' in text else getattr(torch, text['dtype'])
-
-
-def find(name):
-    if name in CALLS:
-        return CALLS[name]
-    for module in (torch, F, torch.Tensor, torch.ops.aten):
-        if hasattr(module, name):
-            return getattr(module, name)
-    return None
 
 
 def as_list(results):
