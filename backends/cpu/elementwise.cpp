@@ -16,6 +16,10 @@ constexpr int kMaxOperands = 5;
 constexpr std::int64_t kSliceElements = 16384;
 /// The same for operands beyond the caches: memory likes longer runs.
 constexpr std::int64_t kFarSliceElements = 131072;
+/// Calling a loop takes as long as some 100 elements. Shorter rows are put together to blocks of at
+/// most so many elements.
+constexpr std::int64_t kShortRow = 128, kBlockElements = 1024;
+constexpr std::int64_t kLargestElement = 8;
 
 /// The iteration space after sorting and merging dimensions; innermost first, strides in bytes.
 struct Plan {
@@ -23,8 +27,10 @@ struct Plan {
   int operands = 0;
   std::int64_t sizes[kMaxDims];
   std::int64_t strides[kMaxDims][kMaxOperands];
+  std::int64_t element_sizes[kMaxOperands];
   char* bases[kMaxOperands];
-  bool far = false;  // operands are beyond the caches
+  bool short_rows = false;  // of the innermost dimension, see has_short_rows()
+  bool far = false;         // operands are beyond the caches
   Reach reach;
 
   void add(const TensorImpl& impl, IntList target) {
@@ -32,6 +38,7 @@ struct Plan {
     for (int d = 0; d < static_cast<int>(target.size()); ++d) {
       strides[d][operands] = element_strides[d] * static_cast<std::int64_t>(size_of(impl.dtype));
     }
+    element_sizes[operands] = static_cast<std::int64_t>(size_of(impl.dtype));
     bases[operands++] = reinterpret_cast<char*>(impl.data);
   }
 
@@ -52,9 +59,7 @@ struct Plan {
     int last = 0;
     for (int d = 1; d < dims; ++d) {
       bool mergeable = true;
-      for (int k = 0; k < operands; ++k) {
-        mergeable &= strides[d][k] == strides[last][k] * sizes[last];
-      }
+      for (int k = 0; k < operands; ++k) mergeable &= merges(d, last, k);
       if (mergeable) {
         sizes[last] *= sizes[d];
       } else {
@@ -64,6 +69,24 @@ struct Plan {
       }
     }
     if (dims > 0) dims = last + 1;
+  }
+
+  /// True if for operand k, dimension `outer` only continues `inner`.
+  bool merges(int outer, int inner, int k) const {
+    return strides[outer][k] == strides[inner][k] * sizes[inner];
+  }
+
+  /// True for short rows that follow each other in the output, whose inputs are rows or numbers.
+  bool has_short_rows() const {
+    if (dims < 2 || !merges(1, 0, 0)) return false;
+    std::int64_t longest = kShortRow;
+    for (int k = 0; k < operands; ++k) {
+      const bool number = k > 0 && strides[0][k] == 0;
+      if (strides[0][k] != element_sizes[k] && !number) return false;
+      // What differs from row to row is written out for each; loops of two inputs take numbers.
+      if (operands == 3 && !merges(1, 0, k) && strides[1][k] != 0) longest = kShortRow / 4;
+    }
+    return sizes[0] <= longest;
   }
 
   void swap_dims(int a, int b) {
@@ -85,6 +108,7 @@ Plan make_plan(const Tensor& out, std::span<const Tensor* const> inputs) {
   }
   plan.sort();
   plan.merge();
+  plan.short_rows = plan.has_short_rows();
   return plan;
 }
 
@@ -111,12 +135,69 @@ void set_reach(Plan& plan, const Tensor& out, std::span<const Tensor* const> inp
   plan.reach = {.ask = worth_asking(bytes), .stream = writes_past_caches(plan, out, bytes)};
 }
 
+/// Writes the elements [begin, begin + count) of an operand in the first two dimensions.
+template <class T>
+void expand(const Plan& plan, int k, const char* base, std::int64_t begin, std::int64_t count,
+            T* to) {
+  std::int64_t at = begin % plan.sizes[0];
+  const char* row = base + begin / plan.sizes[0] * plan.strides[1][k];
+  for (std::int64_t done = 0, n; done < count; done += n) {
+    n = std::min(plan.sizes[0] - at, count - done);
+    const T* from = reinterpret_cast<const T*>(row + at * plan.strides[0][k]);
+    if (plan.strides[0][k] == 0) {
+      std::fill_n(to + done, n, *from);
+    } else {
+      std::copy_n(from, n, to + done);
+    }
+    row += plan.strides[1][k];
+    at = 0;
+  }
+}
+
+void expand(const Plan& plan, int k, const char* base, std::int64_t begin, std::int64_t count,
+            std::byte* to) {
+  switch (plan.element_sizes[k]) {
+    case 1: return expand(plan, k, base, begin, count, reinterpret_cast<std::uint8_t*>(to));
+    case 4: return expand(plan, k, base, begin, count, reinterpret_cast<std::uint32_t*>(to));
+    default: return expand(plan, k, base, begin, count, reinterpret_cast<std::uint64_t*>(to));
+  }
+}
+
+/// Runs elements [begin, begin + count) of the first two dimensions, whose rows are short: inputs
+/// that do not follow each other as the output does are written out.
+void run_short_rows(const Plan& plan, ElementwiseLoop loop, const void* attrs, char* const* bases,
+                    std::int64_t begin, std::int64_t count) {
+  alignas(64) std::byte written[kMaxOperands][kBlockElements * kLargestElement];
+  char* pointers[kMaxOperands];
+  std::int64_t strides[kMaxOperands];
+  const std::int64_t block = kBlockElements / plan.sizes[0] * plan.sizes[0];
+  for (std::int64_t done = 0; done < count; done += block) {
+    const std::int64_t at = begin + done, n = std::min(block, count - done);
+    for (int k = 0; k < plan.operands; ++k) {
+      strides[k] = plan.strides[0][k];
+      pointers[k] = bases[k] + at * strides[k];
+      if (plan.merges(1, 0, k)) continue;
+      // One row for all looks the same in every block.
+      if (done == 0 || plan.strides[1][k] != 0) {
+        expand(plan, k, bases[k], at, n, written[k]);
+      }
+      strides[k] = plan.element_sizes[k];
+      pointers[k] = reinterpret_cast<char*>(written[k]);
+    }
+    loop(attrs, n, pointers, strides, plan.reach);
+  }
+}
+
 /// Runs the elements [begin, end) of the flattened iteration space.
 void run_range(const Plan& plan, ElementwiseLoop loop, const void* attrs, std::int64_t begin,
                std::int64_t end) {
+  // One call goes through as many elements of the innermost dimensions as it can.
+  const int inner = plan.short_rows ? 2 : std::min(plan.dims, 1);
+  std::int64_t length = 1;
+  for (int d = 0; d < inner; ++d) length *= plan.sizes[d];
   std::int64_t position[kMaxDims] = {};
-  std::int64_t rest = begin;
-  for (int d = 0; d < plan.dims; ++d) {
+  std::int64_t at = begin % length, rest = begin / length;
+  for (int d = inner; d < plan.dims; ++d) {
     position[d] = rest % plan.sizes[d];
     rest /= plan.sizes[d];
   }
@@ -126,18 +207,29 @@ void run_range(const Plan& plan, ElementwiseLoop loop, const void* attrs, std::i
     char* pointers[kMaxOperands];
     for (int k = 0; k < plan.operands; ++k) {
       pointers[k] = plan.bases[k];
-      for (int d = 0; d < plan.dims; ++d) pointers[k] += position[d] * plan.strides[d][k];
+      for (int d = inner; d < plan.dims; ++d) pointers[k] += position[d] * plan.strides[d][k];
     }
-    const std::int64_t row = plan.dims > 0 ? plan.sizes[0] - position[0] : 1;
-    const std::int64_t n = std::min(row, end - begin);
-    loop(attrs, n, pointers, strides, plan.reach);
-    begin += n;
-    if (plan.dims == 0) break;
-    position[0] += n;
-    for (int d = 0; d + 1 < plan.dims && position[d] == plan.sizes[d]; ++d) {
-      position[d] = 0;
-      ++position[d + 1];
+    // Calls that differ in one dimension only follow each other quickly.
+    const bool more = inner < plan.dims;
+    std::int64_t calls = more ? plan.sizes[inner] - position[inner] : 1;
+    for (; calls > 0 && begin < end; --calls) {
+      const std::int64_t n = std::min(length - at, end - begin);
+      if (plan.short_rows) {
+        run_short_rows(plan, loop, attrs, pointers, at, n);
+      } else if (at == 0) {
+        loop(attrs, n, pointers, strides, plan.reach);
+      } else {
+        char* within[kMaxOperands];
+        for (int k = 0; k < plan.operands; ++k) within[k] = pointers[k] + at * strides[k];
+        loop(attrs, n, within, strides, plan.reach);
+      }
+      begin += n;
+      at = 0;
+      for (int k = 0; more && k < plan.operands; ++k) pointers[k] += plan.strides[inner][k];
     }
+    if (!more) break;
+    position[inner] = 0;
+    for (int d = inner + 1; d < plan.dims && ++position[d] == plan.sizes[d]; ++d) position[d] = 0;
   }
   if (plan.reach.stream) finish_streaming();
 }

@@ -1,6 +1,7 @@
 #include "backends/cpu/matmul.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ops/attrs/linear_fused.h"
 
@@ -105,6 +106,12 @@ MatmulProblem matmul_problem(const KernelArgs& args) {
   p.n = b.sizes()[last];
   p.left = matrices_of(a, false, p.copies[0]);
   p.right = matrices_of(b, false, p.copies[1]);
+  // A vector from the right is one from the left, if the matrix is read along its rows then.
+  if (p.n == 1 && p.m > 1 && p.left.columns_dense()) {
+    std::swap(p.m, p.n);
+    std::swap(p.left, p.right);
+    for (Matrices* side : {&p.left, &p.right}) std::swap(side->row_stride, side->column_stride);
+  }
   return p;
 }
 

@@ -8,8 +8,10 @@
 #include "backends/cpu/convolution.h"
 
 #include <algorithm>
+#include <deque>
 
 #include "backends/cpu/kernels/depthwise.h"
+#include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/streaming.h"
@@ -26,6 +28,9 @@ constexpr std::int64_t kMostSlices = 64;
 constexpr std::int64_t kMostParts = 16;
 /// Bytes of weights that stay in the first-level cache.
 constexpr std::int64_t kWeightBytes = 16 << 10;
+/// Bytes of images and results that stay in the second-level cache, and most that may come from
+/// the one behind it.
+constexpr std::int64_t kPlaneBytes = 256 << 10, kMostPlaneBytes = 2 << 20;
 /// Pixels whose products are summed up in registers.
 constexpr std::int64_t kPatchPixels = 32;
 
@@ -34,9 +39,11 @@ using base::divide_up;
 /// Weights as [rows, columns, channels].
 class PackedWeights {
  public:
-  PackedWeights(const Tensor& weight, const ConvShape& s) : data_(s.kh * s.kw * s.c) {
+  /// Of s.c channels from `first` on.
+  PackedWeights(const Tensor& weight, const ConvShape& s, std::int64_t first = 0)
+      : data_(s.kh * s.kw * s.c) {
     const IntList strides = weight.strides();
-    const float* from = weight.impl()->typed<float>();
+    const float* from = weight.impl()->typed<float>() + first * strides[0];
     float* to = data_.data();
     for (std::int64_t i = 0; i < s.kh; ++i) {
       for (std::int64_t j = 0; j < s.kw; ++j, to += s.c) {
@@ -183,6 +190,11 @@ class Correlation {
     });
   }
 
+  /// One image.
+  void run(const float* image, const float* weights, const float* bias, float* out) const {
+    run_lines({.input = image, .weights = weights, .bias = bias, .out = out}, 0, out_height_);
+  }
+
  private:
   static constexpr std::int64_t kElementBytes = sizeof(float);
   static constexpr std::int64_t kLineElements = kLineBytes / kElementBytes;
@@ -239,16 +251,95 @@ class Correlation {
   bool narrow_;  ///< lines are worked on as wholes
 };
 
+/// Contiguous images, whose channels are planes: some channels of an image at a time are brought
+/// into channels_last, and what becomes of them back, within the caches.
+class Planes {
+ public:
+  explicit Planes(const ConvShape& s) : s_(s) {
+    const std::int64_t bytes = (s.h * s.w + s.oh * s.ow) * std::int64_t{sizeof(float)};
+    const std::int64_t fitting = kPlaneBytes / std::max<std::int64_t>(1, bytes);
+    together_ = std::min(s.c, std::max<std::int64_t>(kLine, fitting / kLine * kLine));
+    fit_ = together_ * bytes <= kMostPlaneBytes;
+  }
+
+  static bool are(const Tensor& images) {
+    return images.is_contiguous() && !images.is_contiguous(kChannelsLast);
+  }
+  bool fit() const { return fit_; }
+  std::int64_t blocks() const { return divide_up(s_.c, together_); }
+  std::int64_t first(std::int64_t block) const { return block * together_; }
+  /// An image with the channels of a block alone.
+  ConvShape shape(std::int64_t block) const {
+    ConvShape shape = s_;
+    shape.n = 1;
+    shape.c = shape.oc = shape.groups = std::min(together_, s_.c - first(block));
+    return shape;
+  }
+
+  /// Channels of a block of image `n`, of so many pixels, to and from channels_last.
+  void read(const float* images, std::int64_t n, std::int64_t block, std::int64_t pixels,
+            float* to) const {
+    const std::int64_t count = shape(block).c;
+    gemm_loops<float>().transpose(images + (n * s_.c + first(block)) * pixels, pixels, count,
+                                  pixels, to, count);
+  }
+  void write(const float* from, std::int64_t n, std::int64_t block, std::int64_t pixels,
+             float* images) const {
+    const std::int64_t count = shape(block).c;
+    gemm_loops<float>().transpose(from, count, pixels, count,
+                                  images + (n * s_.c + first(block)) * pixels, pixels);
+  }
+
+ private:
+  static constexpr std::int64_t kLine = kLineBytes / sizeof(float);
+
+  const ConvShape& s_;
+  std::int64_t together_;
+  bool fit_;
+};
+
+void correlate_planes(const KernelArgs& args, const ConvShape& s, bool transposed,
+                      const Planes& planes, const float* bias) {
+  struct Block {
+    Block(const Tensor& weight, const ConvShape& shape, std::int64_t first, bool transposed)
+        : weights(weight, shape, first), correlation(shape, transposed) {}
+    PackedWeights weights;
+    Correlation correlation;
+  };
+  std::deque<Block> blocks;
+  for (std::int64_t b = 0; b < planes.blocks(); ++b) {
+    blocks.emplace_back(args.in(1), planes.shape(b), planes.first(b), transposed);
+  }
+  const float* images = args.in(0).impl()->typed<float>();
+  float* results = args.out().impl()->typed<float>();
+  const std::int64_t pixels = transposed ? s.oh * s.ow : s.h * s.w;
+  const std::int64_t out_pixels = transposed ? s.h * s.w : s.oh * s.ow;
+  base::parallel_for(s.n * planes.blocks(), [&](std::int64_t task) {
+    const std::int64_t n = task / planes.blocks(), b = task % planes.blocks();
+    const std::int64_t channels = planes.shape(b).c;
+    const Scratch<float> image(channels * pixels), result(channels * out_pixels);
+    planes.read(images, n, b, pixels, image.data());
+    blocks[b].correlation.run(image.data(), blocks[b].weights.data(),
+                              bias ? bias + planes.first(b) : nullptr, result.data());
+    planes.write(result.data(), n, b, out_pixels, results);
+  });
+}
+
 void run_correlation(const KernelArgs& args, const ConvShape& s, bool transposed) {
+  const Tensor bias_values = args.has(2) ? args.in(2).contiguous() : Tensor();
+  const float* bias = bias_values.defined() ? bias_values.impl()->typed<float>() : nullptr;
+  const ConvEpilogue epilogue(args, kChannelsLast);
+  const bool convert = !args.out().is_contiguous(kChannelsLast);
+  const Planes planes(s);
+  if (convert && Planes::are(args.in(0)) && epilogue.empty() && planes.fit()) {
+    return correlate_planes(args, s, transposed, planes, bias);
+  }
   const Tensor images = args.in(0).contiguous(kChannelsLast);
   const PackedWeights weights(args.in(1), s);
-  const Tensor bias = args.has(2) ? args.in(2).contiguous() : Tensor();
-  const bool convert = !args.out().is_contiguous(kChannelsLast);
   const Tensor out =
       convert ? new_tensor(args.out().sizes(), kFloat32, kCPU, kChannelsLast) : args.out();
   Correlation(s, transposed)
-      .run(images.impl()->typed<float>(), weights.data(),
-           bias.defined() ? bias.impl()->typed<float>() : nullptr, {args, kChannelsLast},
+      .run(images.impl()->typed<float>(), weights.data(), bias, epilogue,
            out.impl()->typed<float>());
   if (convert) args.out().copy_(out);
 }
@@ -338,7 +429,48 @@ class WeightSums {
   Scratch<float> zeros_;
 };
 
+/// The sums of parts of the images, and of blocks of channels.
+void sum_planes(const KernelArgs& args, const ConvShape& s, const Planes& planes) {
+  const float* grads = args.in(0).impl()->typed<float>();
+  const float* images = args.in(1).impl()->typed<float>();
+  const std::int64_t work = s.n * s.multiplications_per_image();
+  const std::int64_t together =
+      divide_up(s.n, std::clamp<std::int64_t>(work / kSliceWork, 1, std::min(s.n, kMostParts)));
+  const std::int64_t parts = divide_up(s.n, together), taps = s.kh * s.kw;
+  const Scratch<float> partial(parts * taps * s.c);
+  const auto sums_of = [&](std::int64_t block, std::int64_t part) {
+    return partial.data() + (planes.first(block) * parts + planes.shape(block).c * part) * taps;
+  };
+  base::parallel_for(parts * planes.blocks(), [&](std::int64_t task) {
+    const std::int64_t part = task / planes.blocks(), b = task % planes.blocks();
+    const ConvShape shape = planes.shape(b);
+    const Scratch<float> grad(shape.c * s.oh * s.ow), image(shape.c * s.h * s.w);
+    const WeightSums sums(shape, grad.data(), image.data());
+    const Scratch<float> own(sums.numel());
+    float* total = sums_of(b, part);
+    const std::int64_t begin = part * together, end = std::min(begin + together, s.n);
+    for (std::int64_t n = begin; n < end; ++n) {
+      planes.read(grads, n, b, s.oh * s.ow, grad.data());
+      planes.read(images, n, b, s.h * s.w, image.data());
+      sums.run(0, s.oh, n == begin ? total : own.data());
+      for (std::int64_t i = 0; n > begin && i < sums.numel(); ++i) total[i] += own[i];
+    }
+  });
+  for (std::int64_t b = 0; b < planes.blocks(); ++b) {
+    const ConvShape shape = planes.shape(b);
+    sum_parts(sums_of(b, 0), parts, taps * shape.c);
+    const IntList strides = args.out().strides();
+    WeightSums(shape, nullptr, nullptr)
+        .write(sums_of(b, 0), args.out().impl()->typed<float>() + planes.first(b) * strides[0],
+               strides);
+  }
+}
+
 void run_backward_weight(const KernelArgs& args, const ConvShape& s) {
+  const Planes planes(s);
+  if (Planes::are(args.in(0)) && Planes::are(args.in(1)) && planes.fit()) {
+    return sum_planes(args, s, planes);
+  }
   const Tensor grad = args.in(0).contiguous(kChannelsLast);
   const Tensor images = args.in(1).contiguous(kChannelsLast);
   const WeightSums sums(s, grad.impl()->typed<float>(), images.impl()->typed<float>());

@@ -296,14 +296,12 @@ T share_of(const PoolLine& line, std::int64_t padded, bool count_include_pad) {
   return T(1) / static_cast<T>(count_include_pad ? padded : inside);
 }
 
-/// Whether windows are whole planes, so small that a call for each takes longer than its sum: those
-/// are rows of a reduction. Larger ones are summed in double.
-bool are_rows(const ops::avg_pool2d_attrs& a, const Tensor& input, MemoryFormat format) {
-  constexpr std::int64_t kMostPixels = 64;
-  const std::int64_t height = input.size(2), width = input.size(3);
-  const bool whole = spatial(a.kernel_size, 0) == height && spatial(a.kernel_size, 1) == width &&
-                     spatial(a.padding, 0) == 0 && spatial(a.padding, 1) == 0;
-  return whole && format != kChannelsLast && height * width <= kMostPixels;
+/// Whether windows are whole planes: those are rows of a reduction.
+template <class Attrs>
+bool are_rows(const Attrs& a, const Tensor& images, MemoryFormat format) {
+  return format != kChannelsLast && spatial(a.kernel_size, 0) == images.size(2) &&
+         spatial(a.kernel_size, 1) == images.size(3) && spatial(a.padding, 0) == 0 &&
+         spatial(a.padding, 1) == 0;
 }
 
 template <class T>
@@ -334,6 +332,10 @@ void average_backward(const KernelArgs& args) {
   const auto& a = args.attrs<ops::avg_pool2d_backward_attrs>();
   const Tensor& result = args.out();
   const MemoryFormat format = channel_format(result);
+  if (are_rows(a, result, format)) {
+    const auto pixels = static_cast<double>(result.size(2) * result.size(3));
+    return copy_elements(args.in(0).detach() / pixels, result);
+  }
   const Tensor grad = dense(args.in(0), format);
   const Images in(result, format), out(grad, format);
   const T* g = grad.impl()->typed<T>();
