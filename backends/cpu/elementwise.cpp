@@ -79,7 +79,8 @@ struct Plan {
   /// True for short rows that follow each other in the output, whose inputs are rows or numbers.
   bool has_short_rows() const {
     if (dims < 2 || !merges(1, 0, 0)) return false;
-    std::int64_t longest = kShortRow;
+    // No loop takes a number in the first of three places.
+    std::int64_t longest = operands == 4 && strides[0][1] == 0 ? kBlockElements : kShortRow;
     for (int k = 0; k < operands; ++k) {
       const bool number = k > 0 && strides[0][k] == 0;
       if (strides[0][k] != element_sizes[k] && !number) return false;

@@ -85,14 +85,36 @@ const Problem kLayers[] = {
 
 TEST(Depthwise, LayersAgreeWithTheReference) {
   Source source(32);
-  for (const Problem& p : problems(kLayers)) check_problem(source, p, kChannelsLast);
+  for (const Problem& p : problems(kLayers)) {
+    for (const MemoryFormat format : {kChannelsLast, kContiguous}) check_problem(source, p, format);
+  }
 }
 
 TEST(Depthwise, SameBitsOnAllThreads) {
   Source source(33);
   for (const Problem& p : kLayers) {
-    const Operands operands(source, p, kChannelsLast);
-    expect_same_bits_on_all_threads([&] { return operands.all_three(p); }, p.str());
+    for (const MemoryFormat format : {kChannelsLast, kContiguous}) {
+      const Operands operands(source, p, format);
+      expect_same_bits_on_all_threads([&] { return operands.all_three(p); }, p.str());
+    }
+  }
+}
+
+TEST(Depthwise, PlanesHaveTheBitsOfChannelsLast) {
+  Source source(35);
+  for (const Problem& p : kLayers) {
+    const Operands last(source, p, kChannelsLast);
+    const auto results = [&](const Tensor& x, const Tensor& grad) -> Results {
+      return {conv2d(x, last.weight, last.bias, p.stride, p.padding, p.dilation, p.c),
+              conv2d_backward_input(grad, last.weight, p.input(), p.stride, p.padding, p.dilation,
+                                    p.c)};
+    };
+    const Results expected = results(last.x, last.grad);
+    const Results planes = results(last.x.contiguous(), last.grad.contiguous());
+    for (std::size_t i = 0; i < planes.size(); ++i) {
+      EXPECT_TRUE(planes[i].is_contiguous()) << p.str();
+      EXPECT_TRUE(bytes_of(planes[i]) == bytes_of(expected[i].contiguous())) << p.str();
+    }
   }
 }
 

@@ -110,6 +110,14 @@ void loop(const void*, std::int64_t n, char* const* pointers, const std::int64_t
     }
     return;
   }
+  if constexpr (std::is_same_v<To, From>) {
+    if (strides[0] == sizeof(To) && strides[1] == -static_cast<std::int64_t>(sizeof(From))) {
+      auto* __restrict to = reinterpret_cast<To*>(pointers[0]);
+      const auto* __restrict from = reinterpret_cast<const From*>(pointers[1]);
+      for (std::int64_t i = 0; i < n; ++i) to[i] = from[-i];
+      return;
+    }
+  }
   if (strides[0] == sizeof(To) && strides[1] == 0) {
     const From from = *reinterpret_cast<const From*>(pointers[1]);
     if constexpr (std::is_same_v<To, From>) {

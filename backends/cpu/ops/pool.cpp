@@ -296,7 +296,7 @@ T share_of(const PoolLine& line, std::int64_t padded, bool count_include_pad) {
   return T(1) / static_cast<T>(count_include_pad ? padded : inside);
 }
 
-/// Whether windows are whole planes: those are rows of a reduction.
+/// Whether windows are whole planes, which are rows of a reduction.
 template <class Attrs>
 bool are_rows(const Attrs& a, const Tensor& images, MemoryFormat format) {
   return format != kChannelsLast && spatial(a.kernel_size, 0) == images.size(2) &&
@@ -308,7 +308,10 @@ template <class T>
 void average_forward(const KernelArgs& args) {
   const auto& a = args.attrs<ops::avg_pool2d_attrs>();
   const MemoryFormat format = channel_format(args.in(0));
-  if (are_rows(a, args.in(0), format)) {
+  // Larger ones are summed in double.
+  constexpr std::int64_t kMostPixels = 1024;
+  const std::int64_t pixels = args.in(0).size(2) * args.in(0).size(3);
+  if (are_rows(a, args.in(0), format) && pixels <= kMostPixels) {
     return copy_elements(mean(args.in(0).detach(), {2, 3}, true), args.out());
   }
   const Tensor input = dense(args.in(0), format);

@@ -1,5 +1,6 @@
 #include <facula/ops.h>
 
+#include "core/tensor_impl.h"
 #include "ops/schema/checks.h"
 #include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
@@ -26,7 +27,7 @@ Tensor repeat(const Tensor& self, IntList repeats) {
                         "repeat: {} times size {} exceeds 2^63 elements", repeats, self.sizes());
       result = reshape(expand(unsqueeze(result, d), repeated), merged);
     }
-    return result.is_same(self) || result.is_view() ? clone(result) : result;
+    return result.impl()->storage == self.impl()->storage ? clone(result) : result;
   });
 }
 

@@ -5,7 +5,7 @@
 
 namespace facula::scalar {
 
-struct clamp_backward_functor : NumericFunctor, ops::clamp_backward_attrs {
+struct clamp_backward_functor : FloatingFunctor, ops::clamp_backward_attrs {
   template <class T>
   FACULA_FN T operator()(T grad, T self) const {
     const double inf = std::numeric_limits<double>::infinity();
@@ -23,8 +23,8 @@ OpDef define_clamp_backward() {
   return elementwise<scalar::clamp_backward_functor>({
       .signature = "clamp_backward(Tensor grad, Tensor self, float? min=None, float? max=None) -> "
                    "Tensor",
-      .doc =
-          "grad where min <= self <= max, else 0: the gradient of clamp.  grad, self: [*] -> [*].",
+      .doc = "grad where min <= self <= max, else 0: the gradient of clamp.  grad, self: [*] "
+             "floating -> [*].",
       .gradient =
           [](GradientContext& g) {
             const auto& a = g.attrs<ops::clamp_backward_attrs>();

@@ -5,7 +5,7 @@
 
 namespace facula::scalar {
 
-struct hardtanh_backward_functor : NumericFunctor, ops::hardtanh_backward_attrs {
+struct hardtanh_backward_functor : FloatingFunctor, ops::hardtanh_backward_attrs {
   template <class T>
   FACULA_FN T operator()(T grad, T self) const {
     return select((self <= K<T>(min_val)) | (self >= K<T>(max_val)), K<T>(0), grad);
@@ -21,7 +21,7 @@ OpDef define_hardtanh_backward() {
   return elementwise<scalar::hardtanh_backward_functor>({
       .signature = "hardtanh_backward(Tensor grad, Tensor self, float min_val, float max_val) -> "
                    "Tensor",
-      .doc = "grad where min_val < self < max_val, else 0.  grad, self: [*] -> [*].",
+      .doc = "grad where min_val < self < max_val, else 0.  grad, self: [*] floating -> [*].",
       .gradient =
           [](GradientContext& g) {
             const auto& a = g.attrs<ops::hardtanh_backward_attrs>();

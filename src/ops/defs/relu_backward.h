@@ -5,7 +5,7 @@
 
 namespace facula::scalar {
 
-struct relu_backward_functor : NumericFunctor {
+struct relu_backward_functor : FloatingFunctor {
   template <class T>
   FACULA_FN T operator()(T grad, T output) const {
     return select(output <= K<T>(0), K<T>(0), grad);
@@ -21,7 +21,7 @@ OpDef define_relu_backward() {
   return elementwise<scalar::relu_backward_functor>({
       .signature = "relu_backward(Tensor grad, Tensor output) -> Tensor",
       .doc = "grad where output > 0, else 0: the gradient of relu from its output. NaN counts as "
-             "positive.  grad, output: [*] -> [*].",
+             "positive.  grad, output: [*] floating -> [*].",
       .gradient =
           [](GradientContext& g) {
             if (g.needs(0)) g.set(0, relu_backward(g.grad(), g.input(1)));
