@@ -159,6 +159,7 @@ void expand(const Plan& plan, int k, const char* base, std::int64_t begin, std::
             std::byte* to) {
   switch (plan.element_sizes[k]) {
     case 1: return expand(plan, k, base, begin, count, reinterpret_cast<std::uint8_t*>(to));
+    case 2: return expand(plan, k, base, begin, count, reinterpret_cast<std::uint16_t*>(to));
     case 4: return expand(plan, k, base, begin, count, reinterpret_cast<std::uint32_t*>(to));
     default: return expand(plan, k, base, begin, count, reinterpret_cast<std::uint64_t*>(to));
   }

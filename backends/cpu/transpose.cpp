@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "backends/cpu/kernels/convert.h"
 #include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/streaming.h"
 #include "base/small_vector.h"
@@ -153,6 +154,37 @@ bool copy_transposed(const Tensor& source, const Tensor& destination) {
     case 4: run<float>(plan, *source.impl(), to); break;
     default: run<double>(plan, *source.impl(), to); break;
   }
+  return true;
+}
+
+bool copy_short_rows(const Tensor& source, const Tensor& destination) {
+  constexpr std::int64_t kLongestRow = 1024, kSliceBytes = 1 << 16;
+  const TensorImpl& to = *destination.impl();
+  if (to.numel < kLeastElements || worth_streaming(destination.nbytes())) return false;
+  const Axes axes =
+      merged_axes(to, broadcast_strides(source.sizes(), source.strides(), to.size_list()));
+  if (axes.size() < 2 || axes[0].to != 1 || axes[0].from != 1) return false;
+  const auto element = static_cast<std::int64_t>(size_of(to.dtype));
+  const Axis& next = axes[1];
+  const std::int64_t bytes = axes[0].size * element, rows = to.numel / axes[0].size;
+  if (bytes > kLongestRow) return false;
+  const std::int64_t together = std::max<std::int64_t>(1, kSliceBytes / bytes);
+  base::parallel_for((rows + together - 1) / together, [&](std::int64_t slice) {
+    const std::int64_t end = std::min((slice + 1) * together, rows);
+    for (std::int64_t row = slice * together, count; row < end; row += count) {
+      count = std::min(next.size - row % next.size, end - row);
+      std::int64_t to_offset = 0, from_offset = 0, rest = row;
+      for (std::size_t d = 1; d < axes.size(); ++d) {
+        to_offset += rest % axes[d].size * axes[d].to;
+        from_offset += rest % axes[d].size * axes[d].from;
+        rest /= axes[d].size;
+      }
+      convert_kernels().copy_rows(
+          reinterpret_cast<char*>(to.data) + to_offset * element, next.to * element,
+          reinterpret_cast<char*>(source.impl()->data) + from_offset * element, next.from * element,
+          bytes, count);
+    }
+  });
   return true;
 }
 

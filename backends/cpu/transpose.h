@@ -1,4 +1,4 @@
-// Copies between layouts in which different dimensions are contiguous.
+// Copies between layouts in which different dimensions are contiguous, and of rows apart.
 #pragma once
 
 #include <facula/tensor.h>
@@ -9,5 +9,9 @@ namespace facula::cpu {
 /// innermost dimensions differ, as between NCHW and channels_last or in a matrix transpose. Returns
 /// false, having done nothing, where tiles would not help.
 bool copy_transposed(const Tensor& source, const Tensor& destination);
+
+/// The same by rows that are contiguous in both, but lie apart in one, as where channels_last
+/// images are joined or padded. Returns false for long rows, and results that go past the caches.
+bool copy_short_rows(const Tensor& source, const Tensor& destination);
 
 }  // namespace facula::cpu

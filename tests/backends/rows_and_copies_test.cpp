@@ -92,6 +92,27 @@ TEST(Copies, OfReversedRows) {
   }
 }
 
+TEST(Copies, OfShortRows) {
+  Source source(7);
+  for (const std::int64_t n : {1, 3, 4, 5, 15, 16, 17, 40, 63, 64, 65, 130, 300}) {
+    for (const DType dtype : {kFloat32, kFloat64, kUInt8, kFloat16, kBool, kInt16}) {
+      const Tensor a = (source.values({3, 90, n}) * 9).to(dtype), b = a.narrow(1, 0, 40).clone();
+      const Tensor joined = cat({a, b}, 1), rows = a.narrow(1, 7, 1).expand({3, 90, n}).clone();
+      for (std::int64_t i = 0; i < 3; ++i) {
+        const Tensor image = joined.select(0, i);
+        EXPECT_TRUE(bytes_of(image.narrow(0, 0, 90)) == bytes_of(a.select(0, i).clone()));
+        EXPECT_TRUE(bytes_of(image.narrow(0, 90, 40)) == bytes_of(b.select(0, i).clone()));
+        const Tensor row = a.select(0, i).narrow(0, 7, 1).clone();
+        for (const std::int64_t j : {0, 1, 89}) {
+          EXPECT_TRUE(bytes_of(rows.select(0, i).narrow(0, j, 1).clone()) == bytes_of(row));
+        }
+      }
+      const Tensor parts = cat({a, b.narrow(1, 0, 1).expand({3, 90, n})}, 2);
+      EXPECT_TRUE(bytes_of(parts.narrow(2, 0, n).clone()) == bytes_of(a)) << n;
+    }
+  }
+}
+
 TEST(Copies, RepeatOnceOnly) {
   const Tensor x = arange(6).reshape({2, 3}), y = x.repeat({2, 2});
   EXPECT_EQ(y.to_vector<std::int64_t>(),

@@ -137,6 +137,28 @@ void loop(const void*, std::int64_t n, char* const* pointers, const std::int64_t
   }
 }
 
+/// By pieces of so many bytes, the last of which overlaps the one before; false if rows are
+/// shorter.
+template <std::int64_t kPiece>
+bool copy_by_pieces(char* to, std::int64_t to_step, const char* from, std::int64_t from_step,
+                    std::int64_t bytes, std::int64_t rows) {
+  if (bytes < kPiece) return false;
+  const std::int64_t last = bytes - kPiece;
+  for (; rows > 0; --rows, to += to_step, from += from_step) {
+    for (std::int64_t k = 0; k < last; k += kPiece) __builtin_memcpy(to + k, from + k, kPiece);
+    __builtin_memcpy(to + last, from + last, kPiece);
+  }
+  return true;
+}
+
+void copy_rows(char* to, std::int64_t to_step, const char* from, std::int64_t from_step,
+               std::int64_t bytes, std::int64_t rows) {
+  copy_by_pieces<64>(to, to_step, from, from_step, bytes, rows) ||
+      copy_by_pieces<16>(to, to_step, from, from_step, bytes, rows) ||
+      copy_by_pieces<4>(to, to_step, from, from_step, bytes, rows) ||
+      copy_by_pieces<1>(to, to_step, from, from_step, bytes, rows);
+}
+
 template <class From>
 constexpr ConvertRow row() {
   return {{loop<float, From>, loop<double, From>, loop<std::int32_t, From>,
@@ -148,6 +170,7 @@ constexpr ConvertRow row() {
 
 extern const ConvertTable convert_kernels = {
     {row<float>(), row<double>(), row<std::int32_t>(), row<std::int64_t>(), row<std::uint8_t>(),
-     row<bool>(), row<Half>(), row<BFloat16>(), row<std::int8_t>(), row<std::int16_t>()}};
+     row<bool>(), row<Half>(), row<BFloat16>(), row<std::int8_t>(), row<std::int16_t>()},
+    copy_rows};
 
 }  // namespace facula::cpu::FACULA_ISA

@@ -1,4 +1,4 @@
-// Loops that convert elements: convert_kernels().rows[from].loops[to].
+// Loops that convert elements: convert_kernels().rows[from].loops[to]; and one that copies rows.
 #pragma once
 
 #include "backends/cpu/kernels/kernel_names.h"
@@ -11,6 +11,9 @@ struct ConvertRow {
 };
 struct ConvertTable {
   ConvertRow rows[kDTypeCount];
+  /// Rows of `bytes` each, `to_step` and `from_step` bytes apart.
+  void (*copy_rows)(char* to, std::int64_t to_step, const char* from, std::int64_t from_step,
+                    std::int64_t bytes, std::int64_t rows);
 };
 
 }  // namespace facula::cpu

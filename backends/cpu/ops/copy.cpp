@@ -13,7 +13,10 @@
 namespace facula::cpu {
 
 void copy_elements(const Tensor& source, const Tensor& destination) {
-  if (source.dtype() == destination.dtype() && copy_transposed(source, destination)) return;
+  if (source.dtype() == destination.dtype() &&
+      (copy_transposed(source, destination) || copy_short_rows(source, destination))) {
+    return;
+  }
   const ConvertRow& row = convert_kernels().rows[static_cast<int>(source.dtype())];
   const Tensor* inputs[] = {&source};
   run_strided_loop(row.loops[static_cast<int>(destination.dtype())], nullptr, destination, inputs);
