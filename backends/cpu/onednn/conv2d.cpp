@@ -2,12 +2,13 @@
 //
 // Weights go into the layout that oneDNN prefers, once per call: they change with every step of a
 // training, and reordering them costs a few percent of the convolution. Contiguous activations are
-// converted to channels_last and back.
+// converted to channels_last and back, by slices, which stay in the caches.
 #include "backends/cpu/convolution.h"
 
 #include <algorithm>
 #include <cstring>
 
+#include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/onednn/library.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
@@ -146,15 +147,50 @@ struct Slices {
       : images((n + wanted - 1) / wanted), count((n + images - 1) / images) {}
 };
 
+/// Images of a batch as the library reads or writes them.
+class Batch {
+ public:
+  /// Planes are turned slice by slice, and what is neither planes nor channels_last before.
+  explicit Batch(const Tensor& images)
+      : planes_(images.is_contiguous() && !images.is_contiguous(kChannelsLast)),
+        images_(planes_ ? images : images.contiguous(kChannelsLast)),
+        channels_(images.size(1)),
+        pixels_(images.size(2) * images.size(3)) {}
+
+  bool planes() const { return planes_; }
+  /// Elements of a slice that has to be turned.
+  std::int64_t turned(std::int64_t count) const { return planes_ ? count * step() : 0; }
+  float* at(std::int64_t image) const { return images_.impl()->typed<float>() + image * step(); }
+
+  void read(std::int64_t first, std::int64_t count, float* to) const {
+    for (std::int64_t i = 0; i < count; ++i, to += step()) {
+      gemm_loops<float>().transpose(at(first + i), pixels_, channels_, pixels_, to, channels_);
+    }
+  }
+  void write(const float* from, std::int64_t first, std::int64_t count) const {
+    for (std::int64_t i = 0; i < count; ++i, from += step()) {
+      gemm_loops<float>().transpose(from, channels_, pixels_, channels_, at(first + i), pixels_);
+    }
+  }
+
+ private:
+  std::int64_t step() const { return channels_ * pixels_; }
+
+  bool planes_;
+  Tensor images_;
+  std::int64_t channels_, pixels_;
+};
+
 /// Forward and the gradient of the input: out[images] from in[images] and all weights.
 void run_over_images(const KernelArgs& args, const ConvShape& s, ConvKind kind) {
   const bool forward = kind == ConvKind::forward;
-  const Tensor in = args.in(0).contiguous(kChannelsLast);
+  const Batch in(args.in(0));
   const Tensor& weight = args.in(1);
   const Tensor bias = args.has(2) ? args.in(2).contiguous() : Tensor();
-  const bool convert = !args.out().is_contiguous(kChannelsLast);
-  const Tensor out =
+  const bool convert = !args.out().is_contiguous() && !args.out().is_contiguous(kChannelsLast);
+  const Tensor result =
       convert ? new_tensor(args.out().sizes(), kFloat32, kCPU, kChannelsLast) : args.out();
+  const Batch out(result);
   const Slices slices(s.n,
                       std::clamp<std::int64_t>(s.n * s.multiplications_per_image() / kSliceWork, 1,
                                                std::min(s.n, kMostSlices)));
@@ -165,13 +201,14 @@ void run_over_images(const KernelArgs& args, const ConvShape& s, ConvKind kind) 
   const Scratch<std::byte> weights(static_cast<std::int64_t>(inside.get_size()));
   reorder(s, kind, slices.images, weight.strides(), inside, true, weight.impl()->data,
           weights.data());
-  const std::int64_t in_step = in.numel() / s.n, out_step = out.numel() / s.n;
   base::parallel_for(slices.count, [&](std::int64_t slice) {
     const std::int64_t first = slice * slices.images;
     const std::int64_t images = std::min(slices.images, s.n - first);
     Kernel& kernel = kernel_for(kind, s, images, with_bias);
-    const void* x = in.impl()->typed<float>() + first * in_step;
-    float* y = out.impl()->typed<float>() + first * out_step;
+    const Scratch<float> turned_in(in.turned(images)), turned_out(out.turned(images));
+    if (in.planes()) in.read(first, images, turned_in.data());
+    const float* x = in.planes() ? turned_in.data() : in.at(first);
+    float* y = out.planes() ? turned_out.data() : out.at(first);
     const void* own_weights = weights.data();
     // A last slice of another size may prefer another layout.
     const bool differs = images != slices.images && kernel.desc(1) != inside;
@@ -188,8 +225,9 @@ void run_over_images(const KernelArgs& args, const ConvShape& s, ConvKind kind) 
       kernel({x, own_weights, y});
     }
     epilogue.finish(y, first * s.oh * s.ow, images * s.oh * s.ow);
+    if (out.planes()) out.write(y, first, images);
   });
-  if (convert) args.out().copy_(out);
+  if (convert) args.out().copy_(result);
 }
 
 /// The batch in pieces for gradients of weights: some images, or some lines of results of one. The

@@ -1,5 +1,6 @@
 // gather, scatter, scatter_add, index_select and index_add.
 #include <algorithm>
+#include <cstring>
 #include <type_traits>
 
 #include "backends/cpu/copy.h"
@@ -17,6 +18,8 @@ namespace facula::cpu {
 namespace {
 
 constexpr std::int64_t kSliceElements = 16384;
+/// Elements from which on a function call takes less than what it saves.
+constexpr std::int64_t kLongRow = 256;
 enum class Action { gather, scatter, scatter_add };
 
 /// All ops are one loop over the positions of `values`, in which self[..., index, ...] and the
@@ -145,6 +148,10 @@ class Indexed {
       E* target = values + j * along_.values;
       if (dense) {
         E* row = self + checked(*own, op) * along_.self;
+        if (action == Action::gather && n >= kLongRow) {
+          std::memcpy(target, row, static_cast<std::size_t>(n) * sizeof(E));
+          continue;
+        }
         for (std::int64_t k = 0; k < n; ++k) move<action, E>(row[k], target[k], alpha);
       } else {
         run_line<action, E>(self, target, own, n, columns_, alpha, op);

@@ -48,7 +48,7 @@ struct Limits {
 };
 /// With stride 2 the transforms are smaller beside the products, but less is saved, and oneDNN
 /// converts images while they are in the caches.
-constexpr Limits kLimits[] = {{1, 16, 0.5, 1 << 20, 24, 8}, {2, 32, 0.8, 0, 48, 16}};
+constexpr Limits kLimits[] = {{1, 16, 0.5, 1 << 20, 16, 8}, {2, 32, 0.8, 0, 32, 16}};
 
 /// Sums over more channels, which go by blocks, could exceed the errors stated in backends.h.
 constexpr std::int64_t kMostSummed = 4096;
