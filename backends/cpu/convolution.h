@@ -1,6 +1,7 @@
 // The convolution ops as one problem.
 #pragma once
 
+#include <algorithm>
 #include <limits>
 #include <string_view>
 
@@ -60,6 +61,15 @@ class ConvEpilogue {
 /// parts[0] = sum of all parts of n elements each, joined pairwise in a fixed tree.
 void sum_parts(float* parts, std::int64_t count, std::int64_t n);
 void sum_parts(double* parts, std::int64_t count, std::int64_t n);
+
+/// Whether contiguous images had better be the library's or go tap by tap, which bring them into
+/// channels_last within the caches: channels fill vectors there, and no lines are padded. The
+/// library's threads share images, of few of which there must be many channels.
+inline bool better_in_channels_last(const ConvShape& s) {
+  constexpr std::int64_t kVector = 16, kFewImages = 4, kManyChannels = 48;
+  return s.kh * s.kw > 1 && s.c % kVector == 0 && s.oc % kVector == 0 &&
+         (s.n >= kFewImages || std::min(s.c, s.oc) >= kManyChannels);
+}
 
 /// Whether images that are copied with their padding would be little else.
 inline bool mostly_padding(const ConvShape& s) {

@@ -372,8 +372,11 @@ TEST(Winograd, LeavesOtherProblemsToOthers) {
   Source source(16);
   const Problem p = {20, 32, 32, 32, 32};
   EXPECT_EQ(uses_winograd(p, Operands(source, p, kChannelsLast)), std::vector<bool>(3, true));
-  EXPECT_EQ(uses_winograd(p, Operands(source, p, kContiguous)), std::vector<bool>(3, false));
-  const Problem strided = {20, 64, 64, 16, 16, {1, 1}, 2};
+  EXPECT_EQ(uses_winograd(p, Operands(source, p, kContiguous)), std::vector<bool>(3, true));
+  const Problem fewer = {24, 24, 24, 32, 32};
+  EXPECT_EQ(uses_winograd(fewer, Operands(source, fewer, kContiguous)),
+            std::vector<bool>(3, false));
+  const Problem strided = {20, 32, 64, 16, 16, {1, 1}, 2};
   EXPECT_EQ(uses_winograd(strided, Operands(source, strided, kContiguous)),
             std::vector<bool>(3, false));
   for (const Problem& small :

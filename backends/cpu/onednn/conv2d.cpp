@@ -150,9 +150,10 @@ struct Slices {
 /// Images of a batch as the library reads or writes them.
 class Batch {
  public:
-  /// Planes are turned slice by slice, and what is neither planes nor channels_last before.
-  explicit Batch(const Tensor& images)
-      : planes_(images.is_contiguous() && !images.is_contiguous(kChannelsLast)),
+  /// Planes are turned slice by slice, unless `whole`; what is neither planes nor channels_last,
+  /// before.
+  explicit Batch(const Tensor& images, bool whole = false)
+      : planes_(!whole && images.is_contiguous() && !images.is_contiguous(kChannelsLast)),
         images_(planes_ ? images : images.contiguous(kChannelsLast)),
         channels_(images.size(1)),
         pixels_(images.size(2) * images.size(3)) {}
@@ -247,6 +248,7 @@ class Pieces {
   }
 
   std::int64_t count() const { return (s_.n + images_ - 1) / images_ * bands_; }
+  bool of_whole_images() const { return bands_ == 1; }
 
   /// Of no rows if all of its windows lie in the padding.
   Piece operator[](std::int64_t i) const {
@@ -271,7 +273,7 @@ class Pieces {
 };
 
 /// Computes a piece of the gradient of weights, in the layout `inside`.
-void run_piece(const Pieces::Piece& piece, const ConvShape& s, const Tensor& grad, const Tensor& x,
+void run_piece(const Pieces::Piece& piece, const ConvShape& s, const Batch& grad, const Batch& x,
                IntList strides, const memory::desc& inside, float* part) {
   constexpr ConvKind kKind = ConvKind::backward_weight;
   const ConvShape& shape = piece.shape;
@@ -279,9 +281,13 @@ void run_piece(const Pieces::Piece& piece, const ConvShape& s, const Tensor& gra
     std::memset(part, 0, inside.get_size());
     return;
   }
+  const Scratch<float> turned_grad(grad.turned(shape.n)), turned_x(x.turned(shape.n));
+  if (grad.planes()) grad.read(piece.image, shape.n, turned_grad.data());
+  if (x.planes()) x.read(piece.image, shape.n, turned_x.data());
   const void* dy =
-      grad.impl()->typed<float>() + (piece.image * s.oh + piece.first_line) * s.ow * s.oc;
-  const void* input = x.impl()->typed<float>() + (piece.image * s.h + piece.first_row) * s.w * s.c;
+      grad.planes() ? turned_grad.data() : grad.at(piece.image) + piece.first_line * s.ow * s.oc;
+  const void* input =
+      x.planes() ? turned_x.data() : x.at(piece.image) + piece.first_row * s.w * s.c;
   Kernel& kernel = kernel_for(kKind, shape, shape.n, false);
   const memory::desc& own = kernel.desc(1);
   if (own == inside) return kernel({dy, part, input});
@@ -322,9 +328,7 @@ Tensor gather_pixels(const Tensor& x, ConvShape& s) {
 }
 
 void run_backward_weight(const KernelArgs& args, ConvShape s) {
-  const Tensor grad = args.in(0).contiguous(kChannelsLast);
   const Tensor met = overruns_scratchpad(s) ? gather_pixels(args.in(1), s) : args.in(1);
-  const Tensor x = met.contiguous(kChannelsLast);
   const Tensor& out = args.out();
   const std::int64_t by_memory =
       std::max<std::int64_t>(2, kPartialBytes / std::max<std::int64_t>(1, out.nbytes()));
@@ -332,6 +336,7 @@ void run_backward_weight(const KernelArgs& args, ConvShape s) {
   const std::int64_t wanted =
       std::clamp<std::int64_t>(std::min(by_memory, by_work), 1, kMostChunks);
   const Pieces pieces(s, (s.n + wanted - 1) / wanted);
+  const Batch grad(args.in(0), !pieces.of_whole_images()), x(met, !pieces.of_whole_images());
   const Slices chunks(pieces.count(), wanted);
   const memory::desc inside = layout_of(pieces);
   const auto bytes = static_cast<std::int64_t>(inside.get_size());

@@ -346,6 +346,7 @@ Refusal refuse(const KernelArgs& args) {
   if (conv_kind(args) == ConvKind::forward && is_channels_last(args.out())) return "channels_last";
   if (mostly_padding(s)) return "far more padding than image";
   if (args.in(0).dtype() == kFloat64) return nullptr;
+  if (better_in_channels_last(s)) return "whole vectors of channels";
   const bool of_weights = conv_kind(args) == ConvKind::backward_weight;
   if (of_weights && (args.in(0).suggest_memory_format() == kChannelsLast ||
                      args.in(1).suggest_memory_format() == kChannelsLast)) {

@@ -488,11 +488,9 @@ void backward_weight(const KernelArgs& args, const ConvShape& s) {
   sums.write(partial.data(), args.out().impl()->typed<float>(), args.out().strides());
 }
 
-/// Whole vectors of channels and weights beyond the caches are the library's. It would have to
-/// convert contiguous images, though.
+/// Whole vectors of channels and weights beyond the caches are the library's.
 constexpr std::int64_t kVectorChannels = 16;
 constexpr std::int64_t kMostWeightPlanes = 64 * 64;
-constexpr std::int64_t kMostWeightPlanesContiguous = 64 * 128;
 
 Refusal refuse(const KernelArgs& args) {
   if (args.in(0).dtype() != kFloat32) return "only float32";
@@ -500,12 +498,9 @@ Refusal refuse(const KernelArgs& args) {
   if (s.groups != 1) return "groups";
   if (s.kh * s.kw == 1) return "a matrix product";
   const bool channels_last = args.in(0).suggest_memory_format() == kChannelsLast;
-  if (channels_last && s.c % kVectorChannels == 0 && s.oc % kVectorChannels == 0) {
-    return "whole vectors of channels";
-  }
-  if (s.c * s.oc > (channels_last ? kMostWeightPlanes : kMostWeightPlanesContiguous)) {
-    return "many channels";
-  }
+  const bool whole = s.c % kVectorChannels == 0 && s.oc % kVectorChannels == 0;
+  if (channels_last ? whole : better_in_channels_last(s)) return "whole vectors of channels";
+  if (s.c * s.oc > kMostWeightPlanes) return "many channels";
   if (conv_kind(args) == ConvKind::backward_input && s.dilation_w != 1) return "dilation";
   if (mostly_padding(s)) return "far more padding than image";
   return refuse_epilogue(args);
