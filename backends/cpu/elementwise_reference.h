@@ -6,7 +6,7 @@
 namespace facula::cpu {
 
 /// Computes every element in double precision, one at a time, and rounds the result once. Runs the
-/// op's own functor on double with the C library's mathematics.
+/// op's own functor on double, whose functions tests compare with the C library's.
 void run_elementwise_reference(const KernelArgs& args);
 
 }  // namespace facula::cpu

@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -32,12 +33,13 @@ std::vector<float> with_rare(const std::vector<float>& rare) {
   return values;
 }
 
-void expect_bits(const Tensor& result, const std::vector<float>& expected) {
-  const std::vector<float> values = result.to_vector<float>();
+template <class T>
+void expect_bits(const Tensor& result, const std::vector<T>& expected) {
+  using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
+  const std::vector<T> values = result.to_vector<T>();
   ASSERT_EQ(values.size(), expected.size());
   for (std::size_t i = 0; i < values.size(); ++i) {
-    EXPECT_TRUE(std::bit_cast<std::uint32_t>(values[i]) ==
-                    std::bit_cast<std::uint32_t>(expected[i]) ||
+    EXPECT_TRUE(std::bit_cast<Bits>(values[i]) == std::bit_cast<Bits>(expected[i]) ||
                 (std::isnan(values[i]) && std::isnan(expected[i])))
         << "element " << i << " is " << values[i] << ", not " << expected[i];
   }
@@ -70,6 +72,28 @@ TEST(RareArguments, OfAngles) {
       cos, [](float x) { return scalar::cos(x); }, rare);
   check_unary(
       tan, [](float x) { return scalar::tan(x); }, rare);
+}
+
+TEST(RareArguments, OfAnglesInDouble) {
+  std::vector<double> x, sines, cosines;
+  for (const float value : with_rare({2e6f, -3e20f, 0x1p20f, kInf, kNan, -0.0f, -0x1.fffffep19f})) {
+    x.push_back(1.1 * value);
+    sines.push_back(scalar::sin(x.back()));
+    cosines.push_back(scalar::cos(x.back()));
+  }
+  expect_bits(sin(tensor(x, {-1}, kFloat64)), sines);
+  expect_bits(cos(tensor(x, {-1}, kFloat64)), cosines);
+}
+
+TEST(RareArguments, OfPowersInDouble) {
+  std::vector<double> bases, exponents, powers;
+  const std::vector<float> other = with_rare({kInf, 3.0f, -kInf, 0x1p10f, kNan, -3.0f, -0x1.8p20f});
+  for (const float base : with_rare({0.0f, -2.0f, 0x1p-130f, kInf, kNan, -0.0f, -1.0f})) {
+    exponents.push_back(1.1 * other[(bases.size() * 7) % other.size()]);
+    bases.push_back(base);
+    powers.push_back(scalar::pow(bases.back(), exponents.back()));
+  }
+  expect_bits(pow(tensor(bases, {-1}, kFloat64), tensor(exponents, {-1}, kFloat64)), powers);
 }
 
 TEST(RareArguments, OfErfc) {

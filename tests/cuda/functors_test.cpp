@@ -106,7 +106,8 @@ std::int64_t first_difference(const Tensor& a, const Tensor& b) {
   return -1;
 }
 
-/// double calls the C library, and CUDA's is another; everything else has the same bits.
+/// double calls the C library for some functions, and CUDA's is another; everything else has the
+/// same bits.
 void expect_same(const Tensor& device, const Tensor& cpu) {
   ASSERT_EQ(device.dtype(), cpu.dtype());
   ASSERT_EQ(device.sizes().vec(), cpu.sizes().vec());

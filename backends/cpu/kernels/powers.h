@@ -3,6 +3,7 @@
 #pragma once
 
 #include <limits>
+#include <type_traits>
 #include <utility>
 
 #include "backends/cpu/kernels/ask_ahead.h"
@@ -84,10 +85,13 @@ template <class T>
 
 template <class T>
 using Vectors = std::make_integer_sequence<int, kManyLanes / Vec<T>::kWidth>;
+// Emulating fused multiply-adds makes powers too long for copies, and doubles' are anyway.
 #if defined(FACULA_HAS_FMA)
-constexpr bool kLanesInRegisters = true;
+template <class T>
+constexpr bool kLanesInRegisters = std::is_same_v<T, float>;
 #else
-constexpr bool kLanesInRegisters = false;  // emulating them makes powers too long for copies
+template <class T>
+constexpr bool kLanesInRegisters = false;
 #endif
 
 /// The partial results of a row that is summed while the next one is read.
@@ -106,7 +110,7 @@ struct RowLanes {
   [[gnu::always_inline]] std::int64_t add_many(std::int64_t n, const T* __restrict x, T top,
                                                T* __restrict powers, const T* __restrict next,
                                                Before before, std::integer_sequence<int, I...>) {
-    if constexpr (!kLanesInRegisters) {
+    if constexpr (!kLanesInRegisters<T>) {
       std::int64_t k = 0;
       for (; k + kManyLanes <= n; k += kManyLanes) {
         before(k);

@@ -29,18 +29,13 @@ inline double unit(std::uint32_t high, std::uint32_t low) {
 }
 
 /// Two normal values from two uniform ones; 1 - u lies in (0, 1], so the logarithm is finite.
-[[gnu::always_inline]] inline void box_muller(float u, float v, float& a, float& b) {
+template <class T>
+[[gnu::always_inline]] inline void box_muller(T u, T v, T& a, T& b) {
   // Of such arguments the common ways have the same bits, and compilers vectorise them.
-  const float radius = scalar::sqrt(-2.0f * scalar::common_log(1.0f - u));
-  const float angle = 6.28318531f * v;
+  const T radius = scalar::sqrt(T(-2) * scalar::common_log(T(1) - u));
+  const T angle = static_cast<T>(6.283185307179586477) * v;
   a = radius * scalar::common_cos(angle);
   b = radius * scalar::common_sin(angle);
-}
-[[gnu::always_inline]] inline void box_muller(double u, double v, double& a, double& b) {
-  const double radius = scalar::sqrt(-2.0 * scalar::log(1.0 - u));
-  const double angle = 6.283185307179586477 * v;
-  a = radius * scalar::cos(angle);
-  b = radius * scalar::sin(angle);
 }
 
 /// Converts batches of blocks, each of which yields PerBlock values: convert(words, parts) sets the

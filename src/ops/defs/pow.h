@@ -12,6 +12,10 @@ struct pow_functor : NumericFunctor {
   }
   static constexpr uint32_t rare = detail::kRareLogarithm;
   FACULA_FN uint32_t rarity(float x, float) const { return detail::log_rarity(x); }
+  FACULA_FN uint32_t rarity(double x, double exponent) const {
+    return detail::pow_rarity(x, exponent);
+  }
+  FACULA_FN double common(double x, double exponent) const { return common_pow(x, exponent); }
   FACULA_FN auto begin(float x, float) const { return detail::log2_parts(x); }
   FACULA_FN auto halfway(detail::Log2Parts log2x, float, float exponent) const {
     return detail::split_product(exponent, detail::log2_pair(log2x));

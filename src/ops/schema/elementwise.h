@@ -4,13 +4,14 @@
 // categories below and, if the op has attributes, from ops::<op>_attrs. Its call operator is a
 // template over the scalar type that uses only the vocabulary of ops/schema/scalar.h. One of one or
 // two inputs may add rarity(), the bound `rare` and common(): of floats whose rarity is below the
-// bound, common() gives the same bits faster, and kernels may use it where no argument of a block
-// is rare. halfway() and complete() are common() in two parts, for processors that are kept waiting
-// by one long chain of operations; begin() before them makes it three, where halfway() is asked for
-// a rarity, too, below the bound `rare_halfway`. One of one input may have near() instead, a
-// template that kernels call with vectors, where compilers find no good way from floats to them:
-// for arguments whose magnitudes are below `near_below`, or all if there is no such bound, it gives
-// the same bits. Kernel translation units define FACULA_KERNEL_TU and see nothing but the functor.
+// bound, and of doubles where it has both for these, too, common() gives the same bits faster, and
+// kernels may use it where no argument of a block is rare. halfway() and complete() are common() in
+// two parts, for processors that are kept waiting by one long chain of operations; begin() before
+// them makes it three, where halfway() is asked for a rarity, too, below the bound `rare_halfway`.
+// One of one input may have near() instead, a template that kernels call with vectors, where
+// compilers find no good way from floats to them: for arguments whose magnitudes are below
+// `near_below`, or all if there is no such bound, it gives the same bits. Kernel translation units
+// define FACULA_KERNEL_TU and see nothing but the functor.
 #pragma once
 
 #include <facula/dtype.h>

@@ -22,7 +22,7 @@
 //   min max                                    NaN if either is NaN
 //   abs sign copysign fma isnan isinf          fma: one rounding, slow on x86-64 before AVX2
 //   floor ceil round trunc sqrt rsqrt          round: half to even
-//   exp exp2 expm1 log log1p log2 log10        at most 2 ulp in float, all special values of C
+//   exp exp2 expm1 log log1p log2 log10        at most 2 ulp, all special values of C
 //   log1p_exp                                  log(1 + e^x) for x <= 0
 //   sin cos tan atan atan2 sinh cosh tanh      any finite angle
 //   sigmoid erf erfc pow                       accurate in both tails
@@ -34,55 +34,34 @@
 // Float results have the same bits on every instruction set and compiler, except for the payload
 // of NaN. Kernel translation units need -O3 -fno-math-errno -fno-trapping-math -ffp-contract=off
 // to vectorise without changing bits; -ffast-math would break both the special values and the
-// rounding. Double uses the C library.
+// rounding. The same holds for double, but for tan, atan, erf, erfc, large angles and rare pairs of
+// pow, which are the C library's.
 //
 // int8, int16 and uint8 follow C: arithmetic yields int, so that a product is passed on as T(x *
 // y).
 #pragma once
 
 #include "ops/schema/scalar_base.h"
+#include "ops/schema/scalar_double.h"
 #include "ops/schema/scalar_math.h"
 #include "ops/schema/scalar_trig.h"
 
 namespace facula::scalar {
 
-FACULA_FN double exp(double x) { return ::exp(x); }
-FACULA_FN double exp2(double x) { return ::exp2(x); }
-FACULA_FN double expm1(double x) { return ::expm1(x); }
-FACULA_FN double log(double x) { return ::log(x); }
-FACULA_FN double log1p(double x) { return ::log1p(x); }
-FACULA_FN double log2(double x) { return ::log2(x); }
-FACULA_FN double sin(double x) { return ::sin(x); }
-FACULA_FN double cos(double x) { return ::cos(x); }
+// The rest of double.
 FACULA_FN double tan(double x) { return ::tan(x); }
 FACULA_FN double atan(double x) { return ::atan(x); }
-FACULA_FN double cosh(double x) { return ::cosh(x); }
 FACULA_FN double erf(double x) { return ::erf(x); }
 #if defined(__CUDA_ARCH__)
-FACULA_FN double log10(double x) { return ::log10(x); }
-FACULA_FN double sinh(double x) { return ::sinh(x); }
-FACULA_FN double tanh(double x) { return ::tanh(x); }
 FACULA_FN double erfc(double x) { return ::erfc(x); }
 #else
-// In double, these of glibc 2.36 are off by up to 2.2 ulp, erfc by 3.5.
-FACULA_FN double log10(double x) { return static_cast<double>(::log10l(x)); }
-FACULA_FN double sinh(double x) { return static_cast<double>(::sinhl(x)); }
-FACULA_FN double tanh(double x) { return static_cast<double>(::tanhl(x)); }
+// In double, that of glibc 2.36 is off by up to 3.5 ulp.
 FACULA_FN double erfc(double x) { return static_cast<double>(::erfcl(x)); }
 #endif
 FACULA_FN double normal_cdf(double x) { return 0.5 * ::erfc(x * -0.70710678118654752); }
-FACULA_FN double normal_pdf(double x) { return 0.3989422804014327 * ::exp(-0.5 * x * x); }
+FACULA_FN double normal_pdf(double x) { return 0.3989422804014327 * exp(-0.5 * x * x); }
 // Beyond -40 the second factor is 0, and infinity is not to meet it.
 FACULA_FN double gelu(double x) { return max(x, -40.0) * normal_cdf(x); }
-FACULA_FN double pow(double a, double b) { return ::pow(a, b); }
-FACULA_FN double sigmoid(double x) {
-  const double z = ::exp(-abs(x)), numerator = select(x < 0.0, z, 1.0);
-#if defined(__CUDA_ARCH__)
-  return numerator / (1.0 + z);
-#else
-  return static_cast<double>(numerator / (1.0L + z));  // the sum rounded less, for 2 ulp
-#endif
-}
 
 /// Remainder with the sign of the dividend. The C library's is exact, hence the same everywhere; it
 /// does not vectorise.

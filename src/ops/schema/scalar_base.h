@@ -72,6 +72,7 @@ FACULA_FN T select(bool mask, T a, T b) {
 FACULA_FN int32_t as_int(float x) { return __builtin_bit_cast(int32_t, x); }
 FACULA_FN int64_t as_int(double x) { return __builtin_bit_cast(int64_t, x); }
 FACULA_FN uint32_t as_bits(float x) { return __builtin_bit_cast(uint32_t, x); }
+FACULA_FN uint64_t as_bits(double x) { return __builtin_bit_cast(uint64_t, x); }
 FACULA_FN float as_float(int32_t bits) { return __builtin_bit_cast(float, bits); }
 FACULA_FN float as_float(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 FACULA_FN double as_float(int64_t bits) { return __builtin_bit_cast(double, bits); }
