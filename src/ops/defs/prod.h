@@ -37,12 +37,16 @@ OpDef define_prod() {
              "self: [*] -> [*] without dim, or with dim of size 1 (keepdim).",
       .gradient =
           [](GradientContext& g) {
+            const Tensor self = g.input(0);
+            const auto& attrs = g.attrs<ReductionAttrs>();
+            const Tensor grad = expand_reduced(g.grad(), self.sizes(), attrs);
+            const Tensor zero = self == 0;
+            if (self.device().is_cpu() && !any(zero).item<bool>()) {
+              return g.set(0, grad * (prod(self, attrs.dim, true) / self));
+            }
             // The product of the others: of those that are not 0 by division, times the zeros among
             // them, which are summed because there is one at most where the result, or its own
             // gradient, is not 0. Third derivatives presume that there is no zero.
-            const Tensor self = g.input(0);
-            const auto& attrs = g.attrs<ReductionAttrs>();
-            const Tensor zero = self == 0;
             const Tensor others = where(zero, 1, self);
             const Tensor product = prod(others, attrs.dim, true) / others;
             const Tensor count = sum(zero, attrs.dim, true);
@@ -51,7 +55,7 @@ OpDef define_prod() {
             const Tensor with_two = where(zero, product * (zeros - self), 0);
             const Tensor slope = where(count == 0, product,
                                        where(count == 1, with_one, where(count == 2, with_two, 0)));
-            g.set(0, expand_reduced(g.grad(), self.sizes(), attrs) * slope);
+            g.set(0, grad * slope);
           },
       .saves = {input(0)},
       .autocast = Autocast::full,
