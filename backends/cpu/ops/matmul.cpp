@@ -3,6 +3,7 @@
 #include "backends/cpu/matmul.h"
 
 #include <algorithm>
+#include <cstddef>
 
 #include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/registration.h"
@@ -58,9 +59,10 @@ class Tiles {
   }
   std::int64_t work() const { return p_.m * p_.n * p_.k; }
 
-  /// Calls body(b, i, m, j, n) for blocks that make up all the products. Tiny products go together.
-  template <class Body>
-  void for_blocks(const MatmulCut& cut, Body body) const {
+  /// Calls body(memory, b, i, m, j, n) for blocks that make up all the products, with what
+  /// prepare(m, n) gives to a slice. Tiny products go together.
+  template <class Prepare, class Body>
+  void for_blocks(const MatmulCut& cut, Prepare prepare, Body body) const {
     const std::int64_t together =
         cut.pieces > 1 ? 1
                        : std::max<std::int64_t>(1, kSliceWork / std::max<std::int64_t>(1, work()));
@@ -69,10 +71,11 @@ class Tiles {
       const std::int64_t begin = slice % cut.pieces * cut.step;
       const std::int64_t first = slice / cut.pieces * together;
       const std::int64_t length = std::min(cut.step, (cut.by_rows ? p_.m : p_.n) - begin);
+      const std::int64_t m = cut.by_rows ? length : p_.m, n = cut.by_rows ? p_.n : length;
+      const auto memory = prepare(m, n);
       for (std::int64_t b = first; b < std::min(first + together, p_.batch); ++b) {
-        const std::int64_t i = cut.by_rows ? begin : 0, m = cut.by_rows ? length : p_.m;
-        const std::int64_t j = cut.by_rows ? 0 : begin, n = cut.by_rows ? p_.n : length;
-        body(b, i, m, j, n);
+        const std::int64_t i = cut.by_rows ? begin : 0, j = cut.by_rows ? 0 : begin;
+        body(memory, b, i, m, j, n);
         if (cut.by_rows) p_.activation.apply(out(b, i, j), m, n, p_.n);
       }
     });
@@ -94,24 +97,26 @@ class Tiles {
     const bool by_rows = p_.m >= p_.n;
     const bool ahead = p_.m >= kRowsToAskAhead || p_.n * p_.k >= kElementsToAskAhead;
     const MatmulCut cut(by_rows, by_rows ? p_.m : p_.n, work() / kSliceWork, by_rows ? 12 : 8);
-    for_blocks(cut,
-               [&](std::int64_t b, std::int64_t i, std::int64_t m, std::int64_t j, std::int64_t n) {
-                 for (std::int64_t k = 0; k < p_.k; k += kDepthOfDots) {
-                   loops_.dots({.m = m,
-                                .n = n,
-                                .k = std::min(kDepthOfDots, p_.k - k),
-                                .a = {left(b, i, k), p_.left.row_stride, nullptr},
-                                .b = {right(b, k, j), p_.right.column_stride, nullptr},
-                                .batch = 1,
-                                .a_step = 0,
-                                .b_step = 0,
-                                .c = out(b, i, j),
-                                .c_stride = p_.n,
-                                .column_bias = k == 0 ? bias(j) : nullptr,
-                                .accumulate = k > 0,
-                                .ahead = ahead});
-                 }
-               });
+    for_blocks(
+        cut, [](std::int64_t, std::int64_t) { return nullptr; },
+        [&](std::nullptr_t, std::int64_t b, std::int64_t i, std::int64_t m, std::int64_t j,
+            std::int64_t n) {
+          for (std::int64_t k = 0; k < p_.k; k += kDepthOfDots) {
+            loops_.dots({.m = m,
+                         .n = n,
+                         .k = std::min(kDepthOfDots, p_.k - k),
+                         .a = {left(b, i, k), p_.left.row_stride, nullptr},
+                         .b = {right(b, k, j), p_.right.column_stride, nullptr},
+                         .batch = 1,
+                         .a_step = 0,
+                         .b_step = 0,
+                         .c = out(b, i, j),
+                         .c_stride = p_.n,
+                         .column_bias = k == 0 ? bias(j) : nullptr,
+                         .accumulate = k > 0,
+                         .ahead = ahead});
+          }
+        });
   }
 
   /// The left matrix is packed by every slice: cut by rows where there are enough of them.
@@ -119,30 +124,38 @@ class Tiles {
     const bool by_rows = p_.m >= 8 * loops_.rows || p_.m >= p_.n;
     const MatmulCut cut(by_rows, by_rows ? p_.m : p_.n, work() / kSliceWork,
                         by_rows ? loops_.rows : loops_.columns);
-    for_blocks(cut, [&](std::int64_t b, std::int64_t i, std::int64_t m, std::int64_t j,
-                        std::int64_t n) { product(b, i, m, j, n); });
+    for_blocks(
+        cut, [&](std::int64_t m, std::int64_t n) { return Packed(*this, m, n); },
+        [&](const Packed& packed, std::int64_t b, std::int64_t i, std::int64_t m, std::int64_t j,
+            std::int64_t n) { product(packed, b, i, m, j, n); });
   }
 
-  void product(std::int64_t b, std::int64_t i, std::int64_t m, std::int64_t j,
+  /// Room for the left matrix in the order of the loops, and for the right one if it is transposed.
+  struct Packed {
+    Packed(const Tiles& tiles, std::int64_t m, std::int64_t n)
+        : left(tiles.loops_.packed_size(m, tiles.deepest())),
+          rows(tiles.p_.right.rows_dense() ? 0 : n * tiles.deepest()) {}
+    Scratch<T> left, rows;
+  };
+  std::int64_t deepest() const { return std::min(p_.k, kDepth); }
+
+  void product(const Packed& packed, std::int64_t b, std::int64_t i, std::int64_t m, std::int64_t j,
                std::int64_t n) const {
-    const std::int64_t deepest = std::min(p_.k, kDepth);
-    const Scratch<T> packed(loops_.packed_size(m, deepest));
     const bool transposed = !p_.right.rows_dense();
-    const Scratch<T> rows(transposed ? n * deepest : 0);
     std::int64_t k = 0;
     do {
       const std::int64_t depth = std::min(kDepth, p_.k - k);
       loops_.pack(left(b, i, k), p_.left.row_stride, p_.left.column_stride, m, depth,
-                  packed.data());
+                  packed.left.data());
       const T* block = right(b, k, j);
       if (transposed) {
-        loops_.transpose(block, p_.right.column_stride, n, depth, rows.data(), n);
-        block = rows.data();
+        loops_.transpose(block, p_.right.column_stride, n, depth, packed.rows.data(), n);
+        block = packed.rows.data();
       }
       loops_.product({.m = m,
                       .n = n,
                       .k = depth,
-                      .packed_a = packed.data(),
+                      .packed_a = packed.left.data(),
                       .b = {block, transposed ? n : p_.right.row_stride, nullptr},
                       .c = out(b, i, j),
                       .c_stride = p_.n,
