@@ -14,9 +14,10 @@ namespace facula::cpu {
 namespace {
 
 /// Multiplications beyond which the library's blocking for the caches wins (float32 only; it has no
-/// float64): in general, and where rows are multiplied with rows.
+/// float64): in general, where rows are multiplied with rows, and of a vector.
 constexpr std::int64_t kLargest = 2 << 20;
 constexpr std::int64_t kLargestOfRows = 256 << 20;
+constexpr std::int64_t kLargestOfVector = 8 << 20;
 /// Rows up to this length, at least so many with so many: adding up the lanes of every dot product
 /// takes longer than packing one of the matrices, as the library does.
 constexpr std::int64_t kShortRow = 256, kManyRows = 32;
@@ -182,11 +183,13 @@ Refusal refuse(const KernelArgs& args) {
   const bool linear = is_linear(args.call.op.id);
   const bool of_rows =
       b.strides()[b.dim() - (linear ? 1 : 2)] == 1 && a.strides()[a.dim() - 1] == 1;
-  if (args.out().numel() * depth > batch * (of_rows ? kLargestOfRows : kLargest)) {
-    return "large float32 products are the library's";
-  }
   const std::int64_t columns = std::max<std::int64_t>(1, args.out().sizes()[args.out().dim() - 1]);
   const std::int64_t rows = args.out().numel() / (batch * columns);
+  const bool vector = !linear && std::min(rows, columns) == 1;
+  const std::int64_t largest = of_rows ? kLargestOfRows : vector ? kLargestOfVector : kLargest;
+  if (args.out().numel() * depth > batch * largest) {
+    return "large float32 products are the library's";
+  }
   const bool empty_rows = a.sizes()[a.dim() - 1] == 0;
   if (of_rows && !empty_rows && depth <= kShortRow && std::min(rows, columns) >= kManyRows) {
     return "many short rows are the library's";
