@@ -76,6 +76,21 @@ TEST(Matmul, LargeProblemsAgreeWithTheReference) {
   }
 }
 
+// Read along its rows, as the product of the vector and the matrix.
+TEST(Matmul, OfTransposedMatrixAndVector) {
+  Source source(6);
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (const auto& [m, k] : {std::pair{1, 5}, {7, 1}, {33, 100}, {2100, 1030}}) {
+      const Tensor matrix = source.values({k, m}, dtype).t(), vector = source.values({k}, dtype);
+      expect_like_reference([&] { return Results{mv(matrix, vector)}; }, tolerance(dtype, k), "mv");
+      const Tensor many = source.values({3, k, m}, dtype).transpose(1, 2);
+      const Tensor vectors = source.values({3, k, 1}, dtype);
+      expect_like_reference([&] { return Results{bmm(many, vectors)}; }, tolerance(dtype, k),
+                            "bmm");
+    }
+  }
+}
+
 TEST(Matmul, SameBitsOnAllThreads) {
   Source source(4);
   for (DType dtype : {kFloat32, kFloat64}) {

@@ -147,18 +147,5 @@ TEST(Nonzero, FindsPlacesInParts) {
   }
 }
 
-TEST(MatrixVector, ReadsTransposedMatricesByRows) {
-  Source source(6);
-  for (const DType dtype : {kFloat32, kFloat64}) {
-    for (const auto& [m, k] : {std::pair{1, 5}, {7, 1}, {33, 100}, {300, 257}}) {
-      const Tensor matrix = source.values({k, m}, dtype).t(), vector = source.values({k}, dtype);
-      expect_like_reference([&] { return Results{mv(matrix, vector)}; }, 1e-6, "mv");
-      const Tensor many = source.values({3, k, m}, dtype).transpose(1, 2);
-      const Tensor vectors = source.values({3, k, 1}, dtype);
-      expect_like_reference([&] { return Results{bmm(many, vectors)}; }, 1e-6, "bmm");
-    }
-  }
-}
-
 }  // namespace
 }  // namespace facula
