@@ -5,9 +5,8 @@
 //
 // "softmax(f32[4096,1000], 1)" calls an op by its name in ops_index.md; "grad softmax(...)"
 // includes the gradients of all floating inputs. Tensors are normally distributed (f32, f64),
-// between 1/2 and 2 (p32, p64), true or false (bool), or integers from 0 to 9 (u8, i32, i64; "% n":
-// below n);
-// ".cl" is channels_last, ".tr" transposed.
+// between 1/2 and 2 (p32, p64), true or false (bool), or integers from 0 to 9 (u8, i32, i64), below
+// n with "% n". ".cl" is channels_last, ".tr" transposed.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -162,11 +161,11 @@ class Parser {
 
 /// Functions that are no ops: they make tensors or write to them.
 std::vector<Tensor> run(const std::string& name, const std::vector<Argument>& a) {
-  if (name == "zeros") return {zeros(a[0].integers)};
-  if (name == "randn") return {randn(a[0].integers)};
-  if (name == "randint") return {randint(a[0].integer, a[1].integer, a[2].integers)};
-  if (name == "arange") return {arange(a[0].integer)};
-  if (name == "fill_") return {a[0].tensor.fill_(a[1].integer)};
+  if (name == "zeros") return {zeros(a.at(0).integers)};
+  if (name == "randn") return {randn(a.at(0).integers)};
+  if (name == "randint") return {randint(a.at(0).integer, a.at(1).integer, a.at(2).integers)};
+  if (name == "arange") return {arange(a.at(0).integer)};
+  if (name == "fill_") return {a.at(0).tensor.fill_(a.at(1).integer)};
   return call(name, a);
 }
 

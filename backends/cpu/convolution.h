@@ -62,9 +62,14 @@ class ConvEpilogue {
 void sum_parts(float* parts, std::int64_t count, std::int64_t n);
 void sum_parts(double* parts, std::int64_t count, std::int64_t n);
 
-/// Whether contiguous images had better be the library's or go tap by tap, which bring them into
-/// channels_last within the caches: channels fill vectors there, and no lines are padded. The
-/// library's threads share images, of few of which there must be many channels.
+/// Whether the channels of images are planes, so that channels_last loops need copies.
+inline bool are_planes(const Tensor& images) {
+  return images.is_contiguous() && !images.is_contiguous(kChannelsLast);
+}
+
+/// Whether such images had better be the library's, which has them in channels_last slice by slice
+/// within the caches, or a few of them go tap by tap: channels fill vectors there, and no lines are
+/// padded. The library's threads share images, of few of which there must be many channels.
 inline bool better_in_channels_last(const ConvShape& s) {
   constexpr std::int64_t kVector = 16, kFewImages = 4, kManyChannels = 48;
   return s.kh * s.kw > 1 && s.c % kVector == 0 && s.oc % kVector == 0 &&

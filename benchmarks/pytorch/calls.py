@@ -27,9 +27,8 @@ class Kind:
         return self.make(sizes if isinstance(sizes, tuple) else (sizes,))
 
 
-def names(torch, find):
+def names(torch):
     def integers(dtype):
-        # The bound comes behind: "i64[1000] % 50", no multiple of which is likely to be favoured.
         return Kind(lambda sizes: Bounded(torch, torch.randint(0, 2**31, sizes), dtype))
 
     kinds = {
@@ -69,7 +68,7 @@ def plain(value):
 
 class Calls:
     def __init__(self, torch, find):
-        self.torch, self.find, self.names = torch, find, names(torch, find)
+        self.torch, self.find, self.names = torch, find, names(torch)
 
     def runner(self, text):
         torch = self.torch

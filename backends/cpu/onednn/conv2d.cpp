@@ -153,7 +153,7 @@ class Batch {
   /// Planes are turned slice by slice, unless `whole`; what is neither planes nor channels_last,
   /// before.
   explicit Batch(const Tensor& images, bool whole = false)
-      : planes_(!whole && images.is_contiguous() && !images.is_contiguous(kChannelsLast)),
+      : planes_(!whole && are_planes(images)),
         images_(planes_ ? images : images.contiguous(kChannelsLast)),
         channels_(images.size(1)),
         pixels_(images.size(2) * images.size(3)) {}

@@ -262,9 +262,6 @@ class Planes {
     fit_ = together_ * bytes <= kMostPlaneBytes;
   }
 
-  static bool are(const Tensor& images) {
-    return images.is_contiguous() && !images.is_contiguous(kChannelsLast);
-  }
   bool fit() const { return fit_; }
   std::int64_t blocks() const { return divide_up(s_.c, together_); }
   std::int64_t first(std::int64_t block) const { return block * together_; }
@@ -331,7 +328,7 @@ void run_correlation(const KernelArgs& args, const ConvShape& s, bool transposed
   const ConvEpilogue epilogue(args, kChannelsLast);
   const bool convert = !args.out().is_contiguous(kChannelsLast);
   const Planes planes(s);
-  if (convert && Planes::are(args.in(0)) && epilogue.empty() && planes.fit()) {
+  if (convert && are_planes(args.in(0)) && epilogue.empty() && planes.fit()) {
     return correlate_planes(args, s, transposed, planes, bias);
   }
   const Tensor images = args.in(0).contiguous(kChannelsLast);
@@ -468,7 +465,7 @@ void sum_planes(const KernelArgs& args, const ConvShape& s, const Planes& planes
 
 void run_backward_weight(const KernelArgs& args, const ConvShape& s) {
   const Planes planes(s);
-  if (Planes::are(args.in(0)) && Planes::are(args.in(1)) && planes.fit()) {
+  if (are_planes(args.in(0)) && are_planes(args.in(1)) && planes.fit()) {
     return sum_planes(args, s, planes);
   }
   const Tensor grad = args.in(0).contiguous(kChannelsLast);
