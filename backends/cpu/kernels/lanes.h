@@ -23,6 +23,7 @@ struct Lanes {
 };
 FACULA_LANES Lanes load_lanes(const float* p) { return Lanes(Vec<float>::load(p)); }
 FACULA_LANES void store_lanes(float* p, Lanes v) { Vec<float>::store(p, v.raw); }
+FACULA_LANES Lanes operator+(Lanes a, Lanes b) { return Lanes(a.raw + b.raw); }
 FACULA_LANES Lanes operator-(Lanes a, Lanes b) { return Lanes(a.raw - b.raw); }
 FACULA_LANES Lanes operator*(Lanes a, Lanes b) { return Lanes(a.raw * b.raw); }
 FACULA_LANES Lanes operator/(Lanes a, Lanes b) { return Lanes(a.raw / b.raw); }
@@ -31,21 +32,54 @@ FACULA_LANES Lanes fma(Lanes a, Lanes b, Lanes c) {
 }
 
 /// The bits of such floats.
-struct LaneBits {
-  Vec<float>::Raw raw;
-};
-FACULA_LANES LaneBits as_bits(Lanes x) { return {x.raw}; }
 #if defined(__AVX512F__)
+struct LaneBits {
+  __m512i raw;
+  explicit LaneBits(__m512i v) : raw(v) {}
+  LaneBits(std::uint32_t constant) : raw(_mm512_set1_epi32(static_cast<int>(constant))) {}
+};
+FACULA_LANES LaneBits as_bits(Lanes x) { return LaneBits(_mm512_castps_si512(x.raw)); }
+FACULA_LANES Lanes as_float(LaneBits x) { return Lanes(_mm512_castsi512_ps(x.raw)); }
+FACULA_LANES Lanes to_float(LaneBits x) { return Lanes(_mm512_maskz_cvtepi32_ps(0xffff, x.raw)); }
+FACULA_LANES LaneBits operator-(LaneBits a, LaneBits b) {
+  return LaneBits(_mm512_sub_epi32(a.raw, b.raw));
+}
+FACULA_LANES LaneBits operator&(LaneBits a, LaneBits b) {
+  return LaneBits(_mm512_and_si512(a.raw, b.raw));
+}
+FACULA_LANES LaneBits operator>>(LaneBits a, int count) {
+  return LaneBits(_mm512_maskz_srli_epi32(0xffff, a.raw, static_cast<unsigned>(count)));
+}
+/// Whether all are below the bound.
+FACULA_LANES bool all_below(LaneBits x, std::uint32_t bound) {
+  return _mm512_cmpge_epu32_mask(x.raw, LaneBits(bound).raw) == 0;
+}
 FACULA_LANES Lanes abs(Lanes x) { return Lanes(_mm512_abs_ps(x.raw)); }
+FACULA_LANES Lanes at_most(Lanes x, Lanes high) {
+  return Lanes(_mm512_maskz_min_ps(0xffff, high.raw, x.raw));
+}
+FACULA_LANES Lanes at_least(Lanes x, Lanes low) {
+  return Lanes(_mm512_maskz_max_ps(0xffff, low.raw, x.raw));
+}
+FACULA_LANES Lanes positive_part(Lanes x) {
+  return as_float(LaneBits(_mm512_maskz_max_epi32(0xffff, as_bits(x).raw, LaneBits(0u).raw)));
+}
+FACULA_LANES Lanes copysign(Lanes x, Lanes s) {
+  const __m512i sign = LaneBits(0x80000000u).raw;
+  return as_float(LaneBits(_mm512_ternarylogic_epi32(as_bits(s).raw, as_bits(x).raw, sign, 0xe4)));
+}
 FACULA_LANES Lanes fnma(Lanes a, Lanes b, Lanes c) {
   return Lanes(_mm512_fnmadd_ps(a.raw, b.raw, c.raw));
 }
+FACULA_LANES Lanes lookup(const float (&values)[8], LaneBits index) {
+  const __m512 twice = _mm512_broadcast_f32x8(_mm256_loadu_ps(values));
+  return Lanes(_mm512_maskz_permutexvar_ps(0xffff, index.raw, twice));
+}
 FACULA_LANES Lanes lookup(const float (&values)[16], LaneBits index) {
-  const __m512i bits = _mm512_castps_si512(index.raw);
-  return Lanes(_mm512_maskz_permutexvar_ps(0xffff, bits, _mm512_loadu_ps(values)));
+  return Lanes(_mm512_maskz_permutexvar_ps(0xffff, index.raw, _mm512_loadu_ps(values)));
 }
 FACULA_LANES Lanes select_negative(Lanes x, Lanes a, Lanes b) {
-  const __mmask16 negative = _mm512_movepi32_mask(_mm512_castps_si512(x.raw));
+  const __mmask16 negative = _mm512_movepi32_mask(as_bits(x).raw);
   return Lanes(_mm512_mask_blend_ps(negative, b.raw, a.raw));
 }
 /// Without the division, which takes as long as the root. Of a reciprocal within an ulp a step with
@@ -67,20 +101,48 @@ FACULA_LANES Lanes rsqrt(Lanes x) {
   inverse = _mm512_castsi512_ps(_mm512_mask_sub_epi32(bits, all_set, bits, all));
   return Lanes(_mm512_mask_blend_ps(none, inverse, estimate));
 }
-/// Whether all magnitudes are below the bound; that of NaN is not.
-FACULA_LANES bool all_below(Lanes x, float bound) {
-  return _mm512_cmp_ps_mask(abs(x).raw, _mm512_set1_ps(bound), _CMP_NLT_UQ) == 0;
-}
 #else
+struct LaneBits {
+  __m256i raw;
+  explicit LaneBits(__m256i v) : raw(v) {}
+  LaneBits(std::uint32_t constant) : raw(_mm256_set1_epi32(static_cast<int>(constant))) {}
+};
+FACULA_LANES LaneBits as_bits(Lanes x) { return LaneBits(_mm256_castps_si256(x.raw)); }
+FACULA_LANES Lanes as_float(LaneBits x) { return Lanes(_mm256_castsi256_ps(x.raw)); }
+FACULA_LANES Lanes to_float(LaneBits x) { return Lanes(_mm256_cvtepi32_ps(x.raw)); }
+FACULA_LANES LaneBits operator-(LaneBits a, LaneBits b) {
+  return LaneBits(_mm256_sub_epi32(a.raw, b.raw));
+}
+FACULA_LANES LaneBits operator&(LaneBits a, LaneBits b) {
+  return LaneBits(_mm256_and_si256(a.raw, b.raw));
+}
+FACULA_LANES LaneBits operator>>(LaneBits a, int count) {
+  return LaneBits(_mm256_srli_epi32(a.raw, count));
+}
+FACULA_LANES bool all_below(LaneBits x, std::uint32_t bound) {
+  const __m256i not_below = _mm256_cmpeq_epi32(_mm256_max_epu32(x.raw, LaneBits(bound).raw), x.raw);
+  return _mm256_testz_si256(not_below, not_below) != 0;
+}
 FACULA_LANES Lanes abs(Lanes x) { return Lanes(_mm256_andnot_ps(_mm256_set1_ps(-0.0f), x.raw)); }
+FACULA_LANES Lanes at_most(Lanes x, Lanes high) { return Lanes(_mm256_min_ps(high.raw, x.raw)); }
+FACULA_LANES Lanes at_least(Lanes x, Lanes low) { return Lanes(_mm256_max_ps(low.raw, x.raw)); }
+FACULA_LANES Lanes positive_part(Lanes x) {
+  return as_float(LaneBits(_mm256_max_epi32(as_bits(x).raw, LaneBits(0u).raw)));
+}
+FACULA_LANES Lanes copysign(Lanes x, Lanes s) {
+  const __m256 sign = _mm256_set1_ps(-0.0f);
+  return Lanes(_mm256_or_ps(_mm256_and_ps(sign, s.raw), _mm256_andnot_ps(sign, x.raw)));
+}
 FACULA_LANES Lanes fnma(Lanes a, Lanes b, Lanes c) {
   return Lanes(_mm256_fnmadd_ps(a.raw, b.raw, c.raw));
 }
+FACULA_LANES Lanes lookup(const float (&values)[8], LaneBits index) {
+  return Lanes(_mm256_permutevar8x32_ps(_mm256_loadu_ps(values), index.raw));
+}
 FACULA_LANES Lanes lookup(const float (&values)[16], LaneBits index) {
-  const __m256i bits = _mm256_castps_si256(index.raw);
-  const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(values), bits);
-  const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(values + 8), bits);
-  const __m256 fourth_bit = _mm256_castsi256_ps(_mm256_slli_epi32(bits, 28));
+  const __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(values), index.raw);
+  const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(values + 8), index.raw);
+  const __m256 fourth_bit = _mm256_castsi256_ps(_mm256_slli_epi32(index.raw, 28));
   return Lanes(_mm256_blendv_ps(low, high, fourth_bit));
 }
 FACULA_LANES Lanes select_negative(Lanes x, Lanes a, Lanes b) {
@@ -88,10 +150,6 @@ FACULA_LANES Lanes select_negative(Lanes x, Lanes a, Lanes b) {
 }
 FACULA_LANES Lanes rsqrt(Lanes x) {
   return Lanes(_mm256_div_ps(_mm256_set1_ps(1), _mm256_sqrt_ps(x.raw)));
-}
-FACULA_LANES bool all_below(Lanes x, float bound) {
-  const __m256 beyond = _mm256_cmp_ps(abs(x).raw, _mm256_set1_ps(bound), _CMP_NLT_UQ);
-  return _mm256_movemask_ps(beyond) == 0;
 }
 #endif
 #else
@@ -101,7 +159,7 @@ using Lanes = float;
 FACULA_LANES float load_lanes(const float* p) { return *p; }
 FACULA_LANES void store_lanes(float* p, float v) { *p = v; }
 FACULA_LANES float rsqrt(float x) { return scalar::rsqrt(x); }
-FACULA_LANES bool all_below(float x, float bound) { return scalar::abs(x) < bound; }
+FACULA_LANES bool all_below(std::uint32_t x, std::uint32_t bound) { return x < bound; }
 #endif
 
 #undef FACULA_LANES

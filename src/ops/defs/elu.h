@@ -8,7 +8,16 @@ namespace facula::scalar {
 struct elu_functor : FloatingFunctor, ops::elu_attrs {
   template <class T>
   FACULA_FN T operator()(T x) const {
-    return select(x > K<T>(0), x * K<T>(scale), expm1(x * K<T>(input_scale)) * K<T>(alpha * scale));
+    return select(x >= K<T>(0), x * K<T>(scale),
+                  expm1(x * K<T>(input_scale)) * K<T>(alpha * scale));
+  }
+  // Common are negative numbers that are not large, and all positive ones, unless they are scaled.
+  static constexpr uint32_t rare = 0x80000000u | detail::kRarePower;
+  FACULA_FN uint32_t rarity(float x) const {
+    return as_bits(x) | select((scale == 1) & (input_scale == 1), 0u, rare);
+  }
+  FACULA_FN float common(float x) const {
+    return select(x >= 0.0f, x, common_expm1(x) * K<float>(alpha));
   }
 };
 

@@ -10,6 +10,10 @@ struct erf_functor : FloatingFunctor {
   FACULA_FN T operator()(T x) const {
     return erf(x);
   }
+  template <class F>
+  FACULA_FN F near(F x) const {
+    return detail::near_erf(x);
+  }
 };
 
 }  // namespace facula::scalar

@@ -10,7 +10,11 @@ struct erfc_functor : FloatingFunctor {
   FACULA_FN T operator()(T x) const {
     return erfc(x);
   }
-  static constexpr float near_below = detail::kNearErfc;
+  static constexpr uint32_t rare = __builtin_bit_cast(uint32_t, detail::kNearErfc);
+  template <class F>
+  FACULA_FN auto rarity(F x) const {
+    return detail::magnitude_rarity(x);
+  }
   template <class F>
   FACULA_FN F near(F x) const {
     return detail::near_erfc(x);

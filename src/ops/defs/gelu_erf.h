@@ -10,6 +10,10 @@ struct gelu_erf_functor : FloatingFunctor {
   FACULA_FN T operator()(T x) const {
     return gelu(x);
   }
+  template <class F>
+  FACULA_FN F near(F x) const {
+    return detail::near_gelu(x);
+  }
 };
 
 }  // namespace facula::scalar

@@ -10,6 +10,15 @@ struct log1p_functor : FloatingFunctor {
   FACULA_FN T operator()(T x) const {
     return log1p(x);
   }
+  static constexpr uint32_t rare = detail::kRareLog1p;
+  template <class F>
+  FACULA_FN auto rarity(F x) const {
+    return detail::log1p_rarity(x);
+  }
+  template <class F>
+  FACULA_FN F near(F x) const {
+    return detail::near_log1p(x);
+  }
 };
 
 }  // namespace facula::scalar

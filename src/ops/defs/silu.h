@@ -10,6 +10,9 @@ struct silu_functor : FloatingFunctor {
   FACULA_FN T operator()(T x) const {
     return x * sigmoid(x);
   }
+  static constexpr uint32_t rare = detail::kRarePower;
+  FACULA_FN uint32_t rarity(float x) const { return detail::magnitude_rarity(x); }
+  FACULA_FN float common(float x) const { return x * common_sigmoid(x); }
 };
 
 }  // namespace facula::scalar

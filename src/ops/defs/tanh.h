@@ -10,6 +10,10 @@ struct tanh_functor : FloatingFunctor {
   FACULA_FN T operator()(T x) const {
     return tanh(x);
   }
+  template <class F>
+  FACULA_FN F near(F x) const {
+    return detail::near_tanh(x);
+  }
 };
 
 }  // namespace facula::scalar

@@ -1,4 +1,4 @@
-// Scalars of the op vocabulary, part 2: branch-free float functions of at most 2 ulp.
+// Scalars of the op vocabulary, part 3: branch-free float functions of at most 2 ulp.
 //
 // Written for compilers to vectorise and to give the same bits on every instruction set: no
 // branches, a fixed order of operations, and tables only where kernels look values up for a vector
@@ -10,7 +10,7 @@
 // type. Measured errors: docs/math.md.
 #pragma once
 
-#include "ops/schema/scalar_base.h"
+#include "ops/schema/scalar_tables.h"
 
 namespace facula::scalar {
 namespace detail {
@@ -18,22 +18,7 @@ namespace detail {
 inline constexpr float kInf = std::numeric_limits<float>::infinity();
 inline constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-/// The polynomial with coefficients from the highest power down.
-template <class T>
-FACULA_FN T horner(T, T sum) {
-  return sum;
-}
-template <class T, class... C>
-FACULA_FN T horner(T x, T sum, T next, C... rest) {
-  return horner(x, fma(sum, x, next), rest...);
-}
-
-/// x within (-inf, high] or [low, inf), NaN kept: the comparison is false for NaN, and x stands
-/// last. One or two instructions on x86, whereas min of the vocabulary needs three.
-FACULA_FN float at_most(float x, float high) { return high < x ? high : x; }
-FACULA_FN float at_least(float x, float low) { return low > x ? low : x; }
-
-/// The same for a >= 0, and x within [low, high] for low < 0 < high, as integers: those order
+/// at_most() for a >= 0, and x within [low, high] for low < 0 < high, as integers: those order
 /// floats of one sign by magnitude, and their minimum is one instruction that compilers leave
 /// alone, where float bounds become several comparisons and masks. NaN is lost: it becomes `high`
 /// or `low`.
@@ -44,8 +29,6 @@ FACULA_FN float bounded(float x, float low, float high) {
   return bounded(as_float(bits), high);
 }
 
-// Adding 1.5 * 2^23 leaves x rounded to an integer in the lowest mantissa bits.
-inline constexpr float kRound = 0x1.8p23f;
 /// The same with 127 more in the lowest bits, the bias of exponents, or 254, where scale() wants
 /// them.
 inline constexpr float kRoundToPower = kRound + 127, kRoundToScale = kRound + 254;
@@ -127,23 +110,14 @@ FACULA_FN float quarter_exp(float x) {
   return fma(expm1_reduced(r), quarter, quarter);
 }
 
-/// e^(-a^2 / 2) = p * 2^n for a in [0, 13.28], of which only the absolute error is small; n stands
-/// where the exponent of a float does, and is -127 at the end, where p < 1.
-struct Gaussian {
-  float p;
-  uint32_t exponent_n;
-};
-FACULA_FN Gaussian scaled_gaussian(float a) {
-  const float t = a * -0.72134752f * a;
-  const float shifted = t + kRound;
-  const float r = t - (shifted - kRound);
-  return {
-      horner(r, 0.00132645888f, 0.00967161916f, 0.0555073507f, 0.240222409f, 0.693147004f, 1.0f),
-      exponent(shifted)};
-}
+/// e^(-a^2 / 2) for a in [0, 13.28], of which only the absolute error is small.
 FACULA_FN float gaussian(float a) {
-  const auto [p, exponent_n] = scaled_gaussian(a);
-  return p * power(exponent_n + exponent(127));
+  const float t = a * -0.72134752f * a;
+  const float shifted = t + kRoundToPower;
+  const float r = t - (shifted - kRoundToPower);
+  const float p =
+      horner(r, 0.00132645888f, 0.00967161916f, 0.0555073507f, 0.240222409f, 0.693147004f, 1.0f);
+  return p * power(exponent(shifted));
 }
 inline constexpr float kGaussianEnd = 13.28f;
 
@@ -155,57 +129,6 @@ struct Quotient {
 FACULA_FN Quotient mills_ratio(float a) {
   return {horner(a, 0.0404102201f, 0.214853892f, 0.5f),
           horner(a, 0.099513533f, 0.560222015f, 1.22759827f, 1.0f)};
-}
-
-/// The value that the lowest bits of `index` choose, and a where x has the sign bit, b elsewhere.
-/// Kernels have both for vectors as well (backends/cpu/kernels/lanes.h).
-inline constexpr int kLookupValues = 16;
-FACULA_FN float lookup(const float (&values)[kLookupValues], uint32_t index) {
-  return values[index & (kLookupValues - 1)];
-}
-FACULA_FN float select_negative(float x, float a, float b) { return as_int(x) < 0 ? a : b; }
-
-/// erfc(x) for |x| < 4, where F is float or a vector: a polynomial for each of 16 intervals of |x|,
-/// narrower where the logarithm falls faster. At a center erfc is within 2^-31 of a float and its
-/// slope within 2^-27, and the distances from it are exact. Static, so that kernels of different
-/// instruction sets share no symbols of tables.
-inline constexpr float kNearErfc = 4.0f;
-template <class F>
-FACULA_FN static F near_erfc(F x) {
-  static constexpr float center[kLookupValues] = {
-      0.0f,        0.745838165f, 1.09571457f, 1.47356033f, 1.72378922f, 2.02614975f,
-      2.28831863f, 2.49060822f,  2.73693085f, 2.90921783f, 3.1260643f,  3.27299118f,
-      3.44190979f, 3.61520386f,  3.80853653f, 3.92632294f};
-  static constexpr float c[][kLookupValues] = {
-      {1.0f, 0.291528493f, 0.1212437f, 0.0371666253f, 0.0147766983f, 0.00416471669f, 0.00121144683f,
-       0.000427897321f, 0.000108565706f, 3.88431326e-05f, 9.82804067e-06f, 3.67953248e-06f,
-       1.12964244e-06f, 3.17636363e-07f, 7.20093141e-08f, 2.8135636e-08f},
-      {-1.1283797f, -0.646945715f, -0.339660734f, -0.128657967f, -0.0578057468f, -0.0186017305f,
-       -0.00600225572f, -0.00228281249f, -0.000629862945f, -0.0002381128f, -6.43292587e-05f,
-       -2.51239562e-05f, -8.08127879e-06f, -2.37879567e-06f, -5.66284712e-07f, -2.27701776e-07f},
-      {2.72173165e-05f, 0.482517868f, 0.372171521f, 0.189585194f, 0.0996449888f, 0.0376898833f,
-       0.0137350699f, 0.0056855916f, 0.00172389275f, 0.00069272262f, 0.00020109769f,
-       8.22304864e-05f, 2.78150037e-05f, 8.59983447e-06f, 2.15671548e-06f, 8.94029824e-07f},
-      {0.375659347f, -0.0243341643f, -0.158629522f, -0.143357843f, -0.0952442065f, -0.044710353f,
-       -0.0189527031f, -0.0086794151f, -0.00293554948f, -0.00126411952f, -0.000397671451f,
-       -0.000171043692f, -6.11275464e-05f, -1.99325168e-05f, -5.28781902e-06f, -2.26409747e-06f},
-      {0.00373283727f, -0.152014136f, -0.0371949896f, 0.0424456559f, 0.0488612577f, 0.0327354558f,
-       0.0171079896f, 0.00891324785f, 0.00344157056f, 0.00160758442f, 0.000554252823f,
-       0.000252492406f, 9.59390527e-05f, 3.31594129e-05f, 9.3462977e-06f, 4.14714214e-06f},
-      {-0.128155127f, 0.0545864552f, 0.0631972477f, 0.0180695765f, -0.00494365534f, -0.0130352117f,
-       -0.00997366942f, -0.00628488697f, -0.00287944986f, -0.00149875786f, -0.000570003642f,
-       -0.000281375425f, -0.000114672883f, -4.23644015e-05f, -1.24107091e-05f, -5.89379533e-06f},
-      {0.031657327f, 0.0395433679f, -0.0119055361f, -0.0209469106f, -0.00952741131f,
-       -0.000186524936f, 0.00290996465f, 0.00284391595f, 0.0018960397f, 0.0010549376f,
-       0.000524397125f, 0.000241097616f, 0.000104573781f, 4.28486564e-05f, 1.70326512e-05f,
-       6.57092414e-06f}};
-  const F a = abs(x);
-  const auto index = as_bits(fma(a, fma(a, K<F>(0.6953125), K<F>(1.09375)), K<F>(kRound)));
-  const F h = a - lookup(center, index);
-  const F y =
-      horner(h, lookup(c[6], index), lookup(c[5], index), lookup(c[4], index), lookup(c[3], index),
-             lookup(c[2], index), lookup(c[1], index), lookup(c[0], index));
-  return select_negative(x, K<F>(2) - y, y);
 }
 
 /// Factors of erfc(a) = (1 + t) * 2^n for a in [4, 10.1], t in [-0.36, 0.54].
@@ -353,10 +276,19 @@ FACULA_FN float common_exp2(FloatPair x) {
 
 // The rarity of an argument orders those that a common_... function takes below a bound, others at
 // or above it, in the fewest instructions: functors of such ops tell it to their loops.
-FACULA_FN uint32_t magnitude_rarity(float x) { return as_bits(abs(x)); }
+template <class F>
+FACULA_FN auto magnitude_rarity(F x) {
+  return as_bits(abs(x));
+}
 /// Normal x > 0 are common.
 FACULA_FN uint32_t log_rarity(float x) { return as_bits(x) - 0x00800000u; }
 inline constexpr uint32_t kRareLogarithm = 0x7f000000;
+/// 1 + x for which near_log1p() is are common.
+template <class F>
+FACULA_FN auto log1p_rarity(F x) {
+  return as_bits(x + K<F>(1)) - 0x00800000u;
+}
+inline constexpr uint32_t kRareLog1p = 0x7e000000 - 0x00800000;  // 2^125
 /// k in [-125, 127] is common, in what split_product() returns.
 FACULA_FN uint32_t product_rarity(FloatPair x) {
   constexpr uint32_t first = __builtin_bit_cast(uint32_t, kRound - 125);
@@ -387,6 +319,12 @@ FACULA_FN float exp2(float x) {
   return select(x == x, detail::scaled_exp2(r, shifted), x);
 }
 
+/// e^x - 1 for |x| < 86 as expm1(), but for the sign of zero.
+FACULA_FN float common_expm1(float x) {
+  const auto [r, shifted] = detail::reduce_exp(x, detail::kRoundToPower);
+  const float power = detail::power(detail::exponent(shifted));
+  return fma(power, detail::expm1_reduced(r), power - 1.0f);
+}
 FACULA_FN float expm1(float x) {
   const float y = 2.0f * detail::half_expm1(detail::reduce_exp(detail::bounded(x, -18.0f, 89.0f),
                                                                detail::kRoundToPower - 1));
@@ -409,12 +347,8 @@ FACULA_FN float log10(float x) {
 
 FACULA_FN float log1p(float x) {
   const float u = x + 1.0f;
-  const float lost = x - (u - 1.0f);  // u + lost = 1 + x
-  const auto [m, k] = detail::split_log(u);
-  // lost * 2^-k in two factors, because 2^-128 is no normal float.
-  const float f = fma(lost * 0x1p-24f, detail::power(detail::exponent(24 - k + 127)), m - 1.0f);
-  const float y = detail::log_specials(u, detail::log_sum({f, static_cast<float>(k)}));
-  return select(abs(x) < 0x1p-24f, x, y);
+  const float y = detail::log_specials(u, detail::log_sum(detail::normal_log_terms(u)));
+  return select(detail::log1p_rarity(x) < detail::kRareLog1p, detail::near_log1p(x), y);
 }
 
 /// e^x for x in [-88, 88], zero where that is no normal float, with reduce_small_exp's error.
@@ -453,32 +387,9 @@ FACULA_FN float gated(float x, float gate) {
   return x / (exp_or_zero(-detail::bounded(gate, -87.0f, 87.0f)) + 1.0f);
 }
 
-/// h / (h + 1) for h = (e^2|x| - 1) / 2. Below 1 a step of Newton's method on the quotient takes
-/// its error away, above it would increase it.
-FACULA_FN float tanh(float x) {
-  const float h = detail::half_expm1(
-      detail::reduce_small_exp(2.0f * detail::at_most(abs(x), 9.5f), detail::kRoundToPower - 1));
-  const float y = h / (h + 1.0f);
-  return copysign(select(h < 1.0f, fma(-h, y, h), y), x);
-}
+FACULA_FN float tanh(float x) { return detail::near_tanh(x); }
 
-/// x - x * p(x^2) for small arguments, sign(x) * (1 - p(|x|)^8) for large ones. One polynomial
-/// serves both: choosing its coefficients takes less than another one would.
-FACULA_FN float erf(float x) {
-  const float magnitude = abs(x);
-  const bool large = magnitude >= 1.2f;
-  const float z = select(large, detail::bounded(magnitude, 4.0f), x * x);
-  // erfc(z)^(1/8), absolutely accurate in erfc(z), or 1 - erf(x) / x
-  const float p = detail::horner(
-      z, select(large, 0.000168749859f, -6.52139497e-05f),
-      select(large, -0.00267687324f, 0.000755965768f),
-      select(large, 0.0138526028f, -0.00513087586f), select(large, -0.0135414535f, 0.0268198866f),
-      select(large, -0.0586276054f, -0.112826765f), select(large, -0.146952823f, 0.376125365f),
-      select(large, 1.00135863f, -0.128379151f));
-  const float p2 = p * p, p4 = p2 * p2;
-  const float whole = select(large, copysign(1.0f, x), x);
-  return fma(-select(large, p4 * p4, p), whole, whole);
-}
+FACULA_FN float erf(float x) { return detail::near_erf(x); }
 
 /// The standard normal distribution's density and the probability of values up to x, for GELU.
 /// Their absolute error is at most 2e-7; relative to the lower tail it grows to half a percent.
@@ -491,17 +402,8 @@ FACULA_FN float normal_cdf(float x) {
   const float tail = detail::gaussian(a) * (p / q);
   return select(as_int(x) < 0, tail, 1.0f - tail);
 }
-/// x * normal_cdf(x) = max(x, 0) - |x| * normal_cdf(-|x|); its limit 0 at -infinity.
-FACULA_FN float gelu(float x) {
-  const float a = detail::at_most(abs(x), detail::kGaussianEnd);
-  const auto [p, q] = detail::mills_ratio(a);
-  const auto [mantissa, exponent_n] = detail::scaled_gaussian(a);
-  // Nearly zero where the product is no normal float, and zero at the end. What NaN becomes here is
-  // multiplied by NaN.
-  const uint32_t bits = as_bits(mantissa) + exponent_n;
-  const float tail = as_float(max(static_cast<int32_t>(bits), 0)) * (p / q);
-  return fma(-a, tail, as_float(max(as_int(x), 0)));
-}
+/// x * normal_cdf(x).
+FACULA_FN float gelu(float x) { return detail::near_gelu(x); }
 
 /// 1 - erf(x), accurate down to the smallest subnormal.
 FACULA_FN float erfc(float x) {

@@ -1,4 +1,4 @@
-// Scalars of the op vocabulary, part 3: sin, cos, tan and atan, by the rules of part 2, but
+// Scalars of the op vocabulary, part 4: sin, cos, tan and atan, by the rules of part 3, but
 // for huge angles, which work in double inside: vectors are half as long, and no trick is needed
 // for the last bit.
 #pragma once
@@ -36,13 +36,13 @@ FACULA_FN SmallAngle reduce_small_angle(float x) {
 inline constexpr float kSmallTanAngle = 0x1p11f;
 template <class F>
 FACULA_FN static F near_tan(F x) {
-  static constexpr float sines[kLookupValues] = {
+  static constexpr float sines[16] = {
       -0.0f, 0.38889048f, 0.7904103f, 1.2525057f, 1.9927927f, 2.972168f,  3.8270564f, 7.091907f,
       1.0f,  7.091907f,   3.8270564f, 2.972168f,  1.9927927f, 1.2525057f, 0.7904103f, 0.38889048f};
-  static constexpr float cosines[kLookupValues] = {
-      1.0f,        1.9550844f,  1.9082192f,  1.8745072f, 1.9927927f,  1.9859391f,
-      1.5852187f,  1.410668f,   0.0f,        -1.410668f, -1.5852187f, -1.9859391f,
-      -1.9927927f, -1.8745072f, -1.9082192f, -1.9550844f};
+  static constexpr float cosines[16] = {1.0f,        1.9550844f,  1.9082192f,  1.8745072f,
+                                        1.9927927f,  1.9859391f,  1.5852187f,  1.410668f,
+                                        0.0f,        -1.410668f,  -1.5852187f, -1.9859391f,
+                                        -1.9927927f, -1.8745072f, -1.9082192f, -1.9550844f};
   const F shifted = fma(x, K<F>(5.09295797f), K<F>(kRound)), n = shifted - K<F>(kRound);
   const F rest = fnma(n, K<F>(0x1.921fb4p-3f), x), r = fnma(n, K<F>(0x1.444p-27f), rest);
   const F minus_low = fma(n, K<F>(0x1.68c234p-42f), fma(n, K<F>(0x1.444p-27f), r - rest));
