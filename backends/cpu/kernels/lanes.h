@@ -72,7 +72,7 @@ FACULA_LANES Lanes fnma(Lanes a, Lanes b, Lanes c) {
   return Lanes(_mm512_fnmadd_ps(a.raw, b.raw, c.raw));
 }
 FACULA_LANES Lanes lookup(const float (&values)[8], LaneBits index) {
-  const __m512 twice = _mm512_broadcast_f32x8(_mm256_loadu_ps(values));
+  const __m512 twice = _mm512_maskz_broadcast_f32x8(0xffff, _mm256_loadu_ps(values));
   return Lanes(_mm512_maskz_permutexvar_ps(0xffff, index.raw, twice));
 }
 FACULA_LANES Lanes lookup(const float (&values)[16], LaneBits index) {
