@@ -65,13 +65,17 @@ TEST(Matmul, RandomBatchesAgreeWithTheReference) {
 
 TEST(Matmul, LargeProblemsAgreeWithTheReference) {
   Source source(3);
-  const std::int64_t sizes[][3] = {{128, 512, 784}, {512, 784, 128}, {64, 128, 2000}, {1, 700, 700},
-                                   {700, 1, 700},   {33, 1200, 129}, {500, 500, 600}};
+  const std::int64_t sizes[][3] = {{128, 512, 784}, {512, 784, 128}, {64, 128, 2000},
+                                   {1, 700, 700},   {700, 1, 700},   {33, 1200, 129},
+                                   {500, 500, 600}, {96, 196, 576},  {160, 160, 160}};
   for (const auto& [m, n, k] : problems(sizes)) {
     for (DType dtype : {kFloat32, kFloat64}) {
       const Tensor a = matrix(source, m, k, dtype), b = matrix(source, k, n, dtype);
       expect_like_reference([&] { return Results{mm(a, b)}; }, tolerance(dtype, k),
                             fmt::format("{}x{}x{}", m, n, k));
+      const Tensor many = a.expand({3, m, k}), others = b.expand({3, k, n});
+      expect_like_reference([&] { return Results{bmm(many, others)}; }, tolerance(dtype, k),
+                            fmt::format("3x{}x{}x{}", m, n, k));
     }
   }
 }
@@ -98,13 +102,15 @@ TEST(Matmul, SameBitsOnAllThreads) {
                                   {128, 512, 784},
                                   {512, 784, 128},
                                   {300, 70, 1000},
+                                  {96, 196, 576},
                                   {7, 900, 900}}) {
       const Tensor a = source.values({m, k}, dtype), b = source.values({n, k}, dtype);
       const Tensor bias = source.values({n}, dtype);
       expect_same_bits_on_all_threads(
           [&] {
             return Results{linear(a, b, bias),
-                           mm(a.permute({1, 0}).contiguous().permute({1, 0}), b.permute({1, 0}))};
+                           mm(a.permute({1, 0}).contiguous().permute({1, 0}), b.permute({1, 0})),
+                           bmm(a.expand({3, m, k}), b.t().expand({3, k, n}))};
           },
           fmt::format("{}x{}x{}", m, n, k));
     }

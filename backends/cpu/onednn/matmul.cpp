@@ -7,6 +7,7 @@
 
 #include "backends/cpu/onednn/library.h"
 #include "backends/cpu/registration.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 
 namespace facula::cpu {
@@ -14,21 +15,22 @@ namespace {
 
 using dnnl::memory;
 
-/// Multiplications that are worth a slice of their own, about 40 microseconds.
-constexpr std::int64_t kSliceWork = 2 << 20;
-/// Every slice packs the other operand again.
+/// Multiplications that are worth a slice of their own, about 10 microseconds.
+constexpr std::int64_t kSliceWork = 512 << 10;
+/// Of all products: every slice packs the other operand again.
 constexpr std::int64_t kMostSlices = 16;
 /// The least rows and columns of a slice that run at full speed, and what they are multiples of.
 constexpr std::int64_t kLeastRows = 32, kRowGranule = 8;
 constexpr std::int64_t kLeastColumns = 128, kColumnGranule = 16;
 
 /// A power of two of slices, so that two or four threads get equal shares: with 11 slices, one of
-/// two threads would work for 6.
+/// two threads would work for 6. By columns only where there are enough for two.
 MatmulCut cut_of(const MatmulProblem& p) {
-  const bool by_rows = 2 * p.m >= p.n;
+  const bool by_rows = 2 * p.m >= p.n || p.n < 2 * kLeastColumns;
   const std::int64_t extent = by_rows ? p.m : p.n;
-  const std::int64_t wanted = std::min(
-      {p.m * p.n * p.k / kSliceWork, extent / (by_rows ? kLeastRows : kLeastColumns), kMostSlices});
+  const std::int64_t wanted =
+      std::min({p.m * p.n * p.k / kSliceWork, extent / (by_rows ? kLeastRows : kLeastColumns),
+                base::divide_up(kMostSlices, p.batch)});
   const auto slices = static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(wanted)));
   return {by_rows, extent, slices, by_rows ? kRowGranule : kColumnGranule};
 }
