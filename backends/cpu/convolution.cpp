@@ -83,6 +83,24 @@ Refusal refuse_epilogue(const KernelArgs& args) {
   return is_channels_last(args.out()) ? nullptr : "the result is not channels_last";
 }
 
+ByMatrix by_matrix(const KernelArgs& args, const ConvShape& s) {
+  // Weights worth it, and pixels of an image that are, in planes.
+  constexpr std::int64_t kFewestWeights = 16384, kPlanePixels = 64;
+  // Pixels of all images: beyond, packed weights or blocks are faster.
+  constexpr std::int64_t kMostPixels = 256, kMostSummed = 1024;
+  if (args.in(0).dtype() != kFloat32 || s.groups != 1 || s.kh * s.kw != 1) return ByMatrix::no;
+  if (s.stride_h * s.stride_w != 1 || s.pad_h + s.pad_w != 0) return ByMatrix::no;
+  if (s.c * s.oc < kFewestWeights) return ByMatrix::no;
+  const std::int64_t pixels = s.n * s.h * s.w;
+  if (conv_kind(args) == ConvKind::backward_weight) {
+    const bool copies = s.n > 1 && (are_planes(args.in(0)) || are_planes(args.in(1)));
+    return pixels <= kMostSummed && !copies ? ByMatrix::pixels : ByMatrix::no;
+  }
+  const bool planes = are_planes(args.in(0)) && are_planes(args.out());
+  if (planes && s.h * s.w >= kPlanePixels) return ByMatrix::planes;
+  return pixels <= kMostPixels ? ByMatrix::pixels : ByMatrix::no;
+}
+
 ConvEpilogue::ConvEpilogue(const KernelArgs& args, MemoryFormat format) {
   if (args.call.op.id == OpId::conv2d_backward_input_fused) {
     of_gradient_ = true;

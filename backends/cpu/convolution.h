@@ -27,6 +27,12 @@ bool run_if_empty(const KernelArgs& args, const ConvShape& shape);
 /// the other ops.
 Refusal refuse_epilogue(const KernelArgs& args);
 
+/// Whether a 1x1 convolution, or a gradient of one, had better be a product with the matrix of
+/// weights where it lies, or one that gives its gradient: of pixels as rows of channels, or of
+/// images that lie in planes.
+enum class ByMatrix : std::uint8_t { no, pixels, planes };
+ByMatrix by_matrix(const KernelArgs& args, const ConvShape& s);
+
 /// What conv2d_fused makes of a convolution's result, or conv2d_backward_input_fused of its; of the
 /// other ops, nothing.
 class ConvEpilogue {

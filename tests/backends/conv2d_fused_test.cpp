@@ -32,7 +32,10 @@ const Problem kProblems[] = {
     {40, 48, 64, 2, 3},        // as a dense matrix
     {20, 128, 136, 3, 5},      // tap by tap
     {2, 64, 200, 4, 5},        // in parts of outputs
-    {16, 16, 1, 32, 3},        // one channel, which is dense in both layouts
+    {3, 130, 140, 7, 1},       // by the matrix of weights, pixels
+    {3, 130, 140, 7, 1, 1, 1, kContiguous},
+    {3, 130, 140, 9, 1, 1, 1, kContiguous},  // and planes
+    {16, 16, 1, 32, 3},                      // one channel, which is dense in both layouts
     {16, 3, 1, 17, 3},
     {5, 24, 20, 1, 1},                    // one pixel
     {5, 3, 8, 12, 3, 1, 1, kContiguous},  // no epilogue

@@ -344,6 +344,7 @@ Refusal refuse(const KernelArgs& args) {
   if (!args.out().is_contiguous()) return "channels_last";
   // Dense in both layouts, but conv2d_fused, whose bits are the same, goes by what was asked for.
   if (conv_kind(args) == ConvKind::forward && is_channels_last(args.out())) return "channels_last";
+  if (by_matrix(args, s) != ByMatrix::no) return "a product with the weights where they lie";
   if (mostly_padding(s)) return "far more padding than image";
   if (args.in(0).dtype() == kFloat64) return nullptr;
   if (better_in_channels_last(s)) return "whole vectors of channels";
