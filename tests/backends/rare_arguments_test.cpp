@@ -3,6 +3,7 @@
 #include <facula/ops.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -11,7 +12,13 @@
 #include <vector>
 
 #define FACULA_KERNEL_TU
+#include "ops/defs/elu.h"
+#include "ops/defs/elu_backward.h"
+#include "ops/defs/gelu_tanh_backward.h"
+#include "ops/defs/silu.h"
+#include "ops/defs/silu_backward.h"
 #include "ops/defs/softplus.h"
+#include "ops/defs/softplus_backward.h"
 #undef FACULA_KERNEL_TU
 
 namespace facula {
@@ -118,6 +125,60 @@ TEST(RareArguments, OfErfcAreAllOthersLookedUp) {
   std::vector<float> expected;
   for (const float value : x) expected.push_back(scalar::erfc(value));
   expect_bits(erfc(tensor(x)), expected);
+}
+
+// Polynomials are looked up for all arguments, or all but those beyond 2^125 and at most -1.
+TEST(RareArguments, OfOthersThatAreLookedUp) {
+  std::vector<float> x = {0.0f, -0.0f, 0x1p-149f, -0x1p-126f, kInf, -kInf, kNan};
+  for (std::uint32_t bits = 0x30000000; bits < 0x7f800000; bits += 10'007) {
+    const float value = std::bit_cast<float>(bits);
+    x.insert(x.end(), {value, -value});
+  }
+  const auto check = [&](Tensor (*op)(const Tensor&), float (*function)(float)) {
+    std::vector<float> expected;
+    for (const float value : x) expected.push_back(function(value));
+    expect_bits(op(tensor(x)), expected);
+  };
+  check(tanh, [](float value) { return scalar::tanh(value); });
+  check(erf, [](float value) { return scalar::erf(value); });
+  check(gelu_erf, [](float value) { return scalar::gelu(value); });
+  check(log1p, [](float value) { return scalar::log1p(value); });
+  check_unary(log1p, [](float value) { return scalar::log1p(value); },
+              {-1.0f, -2.0f, 0x1p125f, 0x1.fffffep124f, 0x1p127f, kInf, -kInf, kNan});
+}
+
+TEST(RareArguments, OfActivationsAndTheirGradients) {
+  std::vector<float> x = with_rare(
+      {86.0f, -86.0f, -87.5f, -104.0f, 9.875f, -9.875f, -0.0f, 1e5f, -3e20f, kInf, -kInf, kNan});
+  for (std::size_t i = 0, count = x.size(); i < count; ++i) x.push_back(-x[i]);
+  std::vector<float> slopes;
+  for (std::size_t i = 0; i < x.size(); ++i) slopes.push_back(0.25f * static_cast<float>(i % 7));
+  const Tensor inputs = tensor(x), gradients = tensor(slopes);
+  const auto check = [&](const Tensor& result, const auto& functor) {
+    std::vector<float> expected;
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      if constexpr (requires { functor(1.0f, 1.0f); }) {
+        expected.push_back(functor(slopes[i], x[i]));
+      } else {
+        expected.push_back(functor(x[i]));
+      }
+    }
+    expect_bits(result, expected);
+  };
+  check(silu(inputs), scalar::silu_functor{});
+  check(silu_backward(gradients, inputs), scalar::silu_backward_functor{});
+  check(gelu_tanh_backward(gradients, inputs), scalar::gelu_tanh_backward_functor{});
+  for (const auto& [alpha, scale, input_scale] :
+       std::vector<std::array<double, 3>>{{1, 1, 1}, {0.75, 1, 1}, {1.5, 1.1, 0.7}, {1, 1, -1}}) {
+    check(elu(inputs, alpha, scale, input_scale),
+          scalar::elu_functor{{}, {alpha, scale, input_scale}});
+    check(elu_backward(gradients, inputs, alpha, scale, input_scale),
+          scalar::elu_backward_functor{{}, {alpha, scale, input_scale}});
+  }
+  for (const double beta : {1.0, 2.5, -1.0}) {
+    check(softplus_backward(gradients, inputs, beta, 20),
+          scalar::softplus_backward_functor{{}, {beta, 20}});
+  }
 }
 
 TEST(RareArguments, OfSigmoid) {

@@ -8,8 +8,19 @@ namespace facula::scalar {
 struct elu_backward_functor : FloatingFunctor, ops::elu_backward_attrs {
   template <class T>
   FACULA_FN T operator()(T grad, T self) const {
-    const T slope = K<T>(alpha * scale * input_scale) * exp(self * K<T>(input_scale));
-    return grad * select(self > K<T>(0), K<T>(scale), slope);
+    return grad * slope(self, exp(self * K<T>(input_scale)));
+  }
+  // Common are negative powers that are not large, and all positive ones.
+  static constexpr uint32_t rare = 0x80000000u | detail::kRarePower;
+  FACULA_FN uint32_t rarity(float, float self) const {
+    return as_bits(self * K<float>(input_scale)) | select(input_scale > 0, 0u, rare);
+  }
+  FACULA_FN float common(float grad, float self) const {
+    return grad * slope(self, common_exp(self * K<float>(input_scale)));
+  }
+  template <class T>
+  FACULA_FN T slope(T self, T power) const {
+    return select(self > K<T>(0), K<T>(scale), K<T>(alpha * scale * input_scale) * power);
   }
 };
 

@@ -8,11 +8,21 @@ namespace facula::scalar {
 struct gelu_tanh_backward_functor : FloatingFunctor {
   template <class T>
   FACULA_FN T operator()(T grad, T self) const {
-    const T square = self * self;
-    const T scale = K<T>(1.5957691216057308);
-    const T part = sigmoid(self * fma(square, K<T>(0.07135481627260025), scale));
-    const T slope = fma(square, K<T>(0.21406444881780074), scale);
-    return grad * (part + self * (part * (K<T>(1) - part)) * slope);
+    return grad * slope(self, sigmoid(gate(self)));
+  }
+  static constexpr uint32_t rare = __builtin_bit_cast(uint32_t, 9.875f);  // its gate is 84.5
+  FACULA_FN uint32_t rarity(float, float self) const { return detail::magnitude_rarity(self); }
+  FACULA_FN float common(float grad, float self) const {
+    return grad * slope(self, common_sigmoid(gate(self)));
+  }
+  template <class T>
+  FACULA_FN static T gate(T self) {
+    return self * fma(self * self, K<T>(0.07135481627260025), K<T>(1.5957691216057308));
+  }
+  template <class T>
+  FACULA_FN static T slope(T self, T part) {
+    const T rate = fma(self * self, K<T>(0.21406444881780074), K<T>(1.5957691216057308));
+    return part + self * (part * (K<T>(1) - part)) * rate;
   }
 };
 

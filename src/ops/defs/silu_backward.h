@@ -8,8 +8,16 @@ namespace facula::scalar {
 struct silu_backward_functor : FloatingFunctor {
   template <class T>
   FACULA_FN T operator()(T grad, T self) const {
-    const T s = sigmoid(self);
-    return grad * (s * (K<T>(1) + self * (K<T>(1) - s)));
+    return grad * slope(self, sigmoid(self));
+  }
+  static constexpr uint32_t rare = detail::kRarePower;
+  FACULA_FN uint32_t rarity(float, float self) const { return detail::magnitude_rarity(self); }
+  FACULA_FN float common(float grad, float self) const {
+    return grad * slope(self, common_sigmoid(self));
+  }
+  template <class T>
+  FACULA_FN static T slope(T self, T s) {
+    return s * (K<T>(1) + self * (K<T>(1) - s));
   }
 };
 

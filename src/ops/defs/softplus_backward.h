@@ -11,6 +11,14 @@ struct softplus_backward_functor : FloatingFunctor, ops::softplus_backward_attrs
     const T scaled = self * K<T>(beta);
     return grad * select(scaled > K<T>(threshold), K<T>(1), sigmoid(scaled));
   }
+  static constexpr uint32_t rare = detail::kRarePower;
+  FACULA_FN uint32_t rarity(float, float self) const {
+    return detail::magnitude_rarity(self * K<float>(beta));
+  }
+  FACULA_FN float common(float grad, float self) const {
+    const float scaled = self * K<float>(beta);
+    return grad * select(scaled > K<float>(threshold), 1.0f, common_sigmoid(scaled));
+  }
 };
 
 }  // namespace facula::scalar
