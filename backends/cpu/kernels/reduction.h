@@ -14,9 +14,9 @@ inline constexpr std::size_t kMostColumnBytes = 16384;
 struct ReductionLoops {
   std::size_t accumulator_bytes = 0;
   /// Reduces each of `rows` rows, `row_step` bytes apart, of n elements `stride` bytes apart to one
-  /// total.
+  /// total. With `ask`, long rows of consecutive elements are asked for ahead.
   void (*rows)(const void* input, std::int64_t rows, std::int64_t row_step, std::int64_t n,
-               std::int64_t stride, void* totals) = nullptr;
+               std::int64_t stride, bool ask, void* totals) = nullptr;
   /// Reduces `rows` rows of n consecutive elements to n totals, of kMostColumnBytes at most. With
   /// `ask`, rows without gaps are asked for ahead.
   void (*columns)(const void* input, std::int64_t rows, std::int64_t row_stride, std::int64_t n,
