@@ -199,7 +199,10 @@ class Reducer {
     const std::int64_t cuts = repeats * cuts_per_repeat;
     const auto bytes = static_cast<std::int64_t>(loops_.accumulator_bytes);
     const Scratch<char> totals(groups * blocks * cuts * width * bytes);
-    const bool ask = worth_asking(groups * inner.size * count_ * element_bytes_);
+    const std::int64_t whole = groups * inner.size * count_ * element_bytes_;
+    const bool in_order =
+        inner.size <= kNarrowColumns && reduced_.back().stride == inner.size * element_bytes_;
+    const bool ask = in_order ? worth_asking(whole) : whole > most_near_bytes();
     auto totals_of = [&](std::int64_t block, std::int64_t cut) {
       return totals.data() + (block * cuts + cut) * width * bytes;
     };

@@ -11,6 +11,9 @@ namespace facula::cpu {
 /// the nearest cache.
 inline constexpr std::size_t kMostColumnBytes = 16384;
 
+/// Rows of so many columns at most, without gaps, are read in the order of memory.
+inline constexpr int kNarrowColumns = 64;
+
 struct ReductionLoops {
   std::size_t accumulator_bytes = 0;
   /// Reduces each of `rows` rows, `row_step` bytes apart, of n elements `stride` bytes apart to one
@@ -18,7 +21,7 @@ struct ReductionLoops {
   void (*rows)(const void* input, std::int64_t rows, std::int64_t row_step, std::int64_t n,
                std::int64_t stride, bool ask, void* totals) = nullptr;
   /// Reduces `rows` rows of n consecutive elements to n totals, of kMostColumnBytes at most. With
-  /// `ask`, rows without gaps are asked for ahead.
+  /// `ask`, the next rows are asked for.
   void (*columns)(const void* input, std::int64_t rows, std::int64_t row_stride, std::int64_t n,
                   bool ask, void* totals) = nullptr;
   /// a[i] = a[i] combined with b[i].
