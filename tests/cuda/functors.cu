@@ -217,7 +217,7 @@ struct Reduce {
   static std::size_t bytes_of(std::int64_t n) { return static_cast<std::size_t>(n) * sizeof(A); }
 
   static void rows(const void* input, std::int64_t rows, std::int64_t row_step, std::int64_t n,
-                   std::int64_t stride, void* totals) {
+                   std::int64_t stride, bool, void* totals) {
     std::vector<E> dense(static_cast<std::size_t>(rows * n));
     for (std::int64_t r = 0; r < rows; ++r) {
       copy_strided(dense.data() + r * n, sizeof(E), static_cast<const char*>(input) + r * row_step,
