@@ -111,6 +111,11 @@ Sizes draw(Random& random) {
     v["oc"] = integer(1000, 5000);
     if (random.one_in(2)) std::swap(v["c"], v["oc"]);
   }
+  if (random.one_in(30)) {  // a matrix of weights
+    v = {{"n", integer(1, 3)}, {"h", integer(1, 14)}, {"w", integer(1, 14)}, {"k", 1}};
+    v["c"] = integer(60, 500);
+    v["oc"] = integer(60, 500);
+  }
   // The gradient of a single weight may be nearly 0 because its terms cancel.
   if (v["c"] * v["oc"] < 4) v["oc"] *= 4;
   make_room(v);
