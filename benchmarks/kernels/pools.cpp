@@ -7,6 +7,8 @@
 #include "ops/attrs/avg_pool2d_backward.h"
 #include "ops/attrs/max_pool2d_backward.h"
 #include "ops/attrs/max_pool2d_with_indices.h"
+#include "ops/attrs/uneven_avg_pool2d.h"
+#include "ops/attrs/uneven_avg_pool2d_backward.h"
 
 namespace facula::kernels {
 namespace {
@@ -92,6 +94,28 @@ Operands averages_backward(const Problem& p) {
               {p["h"], p["w"]}, w.kernel, w.stride, w.padding, p["inside"] == 0, format})};
 }
 
+std::vector<Size> of_uneven() {
+  return {{"n"}, {"c"}, {"h"}, {"w", Size::kAsHeight}, {"oh"}, {"ow"}};
+}
+
+Sizes draw_uneven(Random& random) {
+  Sizes v = {{"n", random.integer(1, 5)},   {"c", random.integer(1, 70)},
+             {"h", random.integer(1, 24)},  {"w", random.integer(1, 24)},
+             {"oh", random.integer(1, 26)}, {"ow", random.integer(1, 26)}};
+  if (random.one_in(8)) v["c"] = random.integer(100, 500);
+  return v;
+}
+
+Operands uneven(const Problem& p) {
+  return {{input(p)}, attributes(ops::uneven_avg_pool2d_attrs{Dims{p["oh"], p["ow"]}})};
+}
+
+Operands uneven_backward(const Problem& p) {
+  const std::string_view format = p.channels_last() ? "channels_last" : "contiguous";
+  return {{images(p, {p["n"], p["c"], p["oh"], p["ow"]})},
+          attributes(ops::uneven_avg_pool2d_backward_attrs{{p["h"], p["w"]}, format})};
+}
+
 }  // namespace
 
 std::vector<Kind> pools() {
@@ -103,6 +127,8 @@ std::vector<Kind> pools() {
       {"max_pool2d_backward", of_their_gradient, true, draw_maxima, maxima_backward, nullptr},
       {"avg_pool2d", of_averages, true, draw_averages, averages, nullptr},
       {"avg_pool2d_backward", of_averages, true, draw_averages, averages_backward, nullptr},
+      {"uneven_avg_pool2d", of_uneven(), true, draw_uneven, uneven, nullptr},
+      {"uneven_avg_pool2d_backward", of_uneven(), true, draw_uneven, uneven_backward, nullptr},
   };
 }
 

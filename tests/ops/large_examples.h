@@ -58,6 +58,11 @@ inline void add_pooling_calls(Samples& s, const std::string& op) {
       s.add({grad, size, kernel, stride, padding, false,
              format == kChannelsLast ? "channels_last" : "contiguous"});
     }
+    if (op == "uneven_avg_pool2d")
+      s.add({s.normal({24, 20, 33, 32}).contiguous(format), Dims{7, 6}});
+    if (op == "uneven_avg_pool2d_backward") {
+      s.add({grad, Dims{33, 32}, format == kChannelsLast ? "channels_last" : "contiguous"});
+    }
   }
 }
 

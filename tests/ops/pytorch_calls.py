@@ -135,6 +135,11 @@ def avg_pool2d_backward(grad, size, kernel_size, stride, padding, count_include_
                                     kernel_size, stride, padding, False, count_include_pad, None)
 
 
+def uneven_avg_pool2d_backward(grad, size, _format=None):
+    return aten._adaptive_avg_pool2d_backward(
+        grad, torch.zeros(*grad.shape[:2], *(size * 2)[:2], dtype=grad.dtype))
+
+
 def shares(target, classes, weight, reduction, ignore_index, label_smoothing):
     """[N, C]: what a class's -log p counts in the loss."""
     hits = (target.unsqueeze(1) == torch.arange(classes)) & (target != ignore_index).unsqueeze(1)
@@ -234,6 +239,8 @@ CALLS = {
     'argmax': lambda x, *dims: torch.argmax(x.byte() if x.dtype == torch.bool else x, *dims),
     'argmin': lambda x, *dims: torch.argmin(x.byte() if x.dtype == torch.bool else x, *dims),
     'avg_pool2d_backward': avg_pool2d_backward,
+    'uneven_avg_pool2d': lambda x, size: F.adaptive_avg_pool2d(x, (size * 2)[:2]),
+    'uneven_avg_pool2d_backward': uneven_avg_pool2d_backward,
     'batch_norm': batch_norm,
     'batch_norm_apply': batch_norm_apply,
     'batch_norm_backward': batch_norm_backward,

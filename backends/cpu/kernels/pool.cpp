@@ -527,9 +527,44 @@ void average_line_backward(const T* grad, std::int64_t width, std::int64_t chann
   }
 }
 
+/// Four lines at a time, so that the sum is read and written less often, and rounded less.
+template <class T>
+[[gnu::always_inline]] inline void add_lines(const T* from, std::int64_t rows, std::int64_t n,
+                                             T* __restrict out) {
+  const auto line = [=](std::int64_t r) { return from + r * n; };
+  std::int64_t r = rows % 4;
+  for (std::int64_t i = 0; i < n; ++i) out[i] = r > 0 ? from[i] : T(0);
+  for (std::int64_t k = 1; k < r; ++k) {
+    for (std::int64_t i = 0; i < n; ++i) out[i] += line(k)[i];
+  }
+  for (; r < rows; r += 4) {
+    const T *a = line(r), *b = line(r + 1), *c = line(r + 2), *d = line(r + 3);
+    for (std::int64_t i = 0; i < n; ++i) out[i] += (a[i] + b[i]) + (c[i] + d[i]);
+  }
+}
+
+template <class T>
+void sum_lines(const T* from, std::int64_t rows, std::int64_t n, T* out) {
+  add_lines(from, rows, n, out);
+}
+
+template <class T>
+void sum_windows(const T* line, std::int64_t channels, const AdaptiveWindow* windows,
+                 std::int64_t count, T* out) {
+  for (std::int64_t w = 0; w < count; ++w) {
+    const T* first = line + windows[w].first * channels;
+    if (channels == 1) {
+      add_lines(first, windows[w].positions(), 1, out + w);
+    } else {
+      add_lines(first, windows[w].positions(), channels, out + w * channels);
+    }
+  }
+}
+
 template <class T>
 constexpr PoolLoops<T> loops() {
-  return {max_line<T>, max_line_backward<T>, average_line<T>, average_line_backward<T>};
+  return {max_line<T>,  max_line_backward<T>, average_line<T>, average_line_backward<T>,
+          sum_lines<T>, sum_windows<T>};
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backends/cpu/kernels/kernel_names.h"
+#include "ops/schema/uneven_pool.h"
 
 namespace facula::cpu {
 
@@ -48,6 +49,11 @@ struct PoolLoops {
   /// gradient[p][c] += grad[w][c] * scale for every position p of every window w.
   void (*average_line_backward)(const T* grad, std::int64_t width, std::int64_t channels,
                                 const PoolLine& line, T scale, T* gradient);
+  /// The sum of `rows` lines of n elements, one behind the other.
+  void (*sum_lines)(const T* from, std::int64_t rows, std::int64_t n, T* out);
+  /// The sums of windows over the positions of a line, for all channels.
+  void (*sum_windows)(const T* line, std::int64_t channels, const AdaptiveWindow* windows,
+                      std::int64_t count, T* out);
 };
 
 struct PoolKernels {

@@ -10,6 +10,7 @@
 #include "ops/attrs/avg_pool2d_backward.h"
 #include "ops/attrs/max_pool2d_backward.h"
 #include "ops/attrs/max_pool2d_with_indices.h"
+#include "ops/schema/uneven_pool.h"
 
 #include <facula/ops.h>
 
@@ -133,6 +134,45 @@ void average_backward(const KernelArgs& args) {
   args.out().copy_(result);
 }
 
+/// Calls f(position among all, window among all, share of it) for every position of every window.
+template <class F>
+void for_uneven(const Tensor& images, const Tensor& windows, F f) {
+  const std::int64_t height = images.size(2), width = images.size(3);
+  for (std::int64_t i = 0; i < windows.numel(); ++i) {
+    const std::int64_t x = i % windows.size(3), y = i / windows.size(3) % windows.size(2);
+    const std::int64_t plane = i / windows.size(3) / windows.size(2);
+    const AdaptiveWindow rows(y, windows.size(2), height), columns(x, windows.size(3), width);
+    const double share = 1.0 / static_cast<double>(rows.positions() * columns.positions());
+    for (std::int64_t h = rows.first; h < rows.end; ++h) {
+      for (std::int64_t w = columns.first; w < columns.end; ++w) {
+        f((plane * height + h) * width + w, i, share);
+      }
+    }
+  }
+}
+
+void uneven_forward(const KernelArgs& args) {
+  const Tensor input = args.in(0).to(kFloat64).contiguous();
+  const Tensor result = zeros(args.out().sizes(), kFloat64);
+  const double* from = input.impl()->typed<double>();
+  double* to = result.impl()->typed<double>();
+  for_uneven(input, result, [&](std::int64_t position, std::int64_t window, double share) {
+    to[window] += from[position] * share;
+  });
+  args.out().copy_(result);
+}
+
+void uneven_backward(const KernelArgs& args) {
+  const Tensor grad = args.in(0).to(kFloat64).contiguous();
+  const Tensor result = zeros(args.out().sizes(), kFloat64);
+  const double* from = grad.impl()->typed<double>();
+  double* to = result.impl()->typed<double>();
+  for_uneven(result, grad, [&](std::int64_t position, std::int64_t window, double share) {
+    to[position] += from[window] * share;
+  });
+  args.out().copy_(result);
+}
+
 }  // namespace
 
 void register_pool_reference() {
@@ -140,6 +180,8 @@ void register_pool_reference() {
   add(OpId::max_pool2d_backward, {"reference", nullptr, max_backward});
   add(OpId::avg_pool2d, {"reference", nullptr, average_forward});
   add(OpId::avg_pool2d_backward, {"reference", nullptr, average_backward});
+  add(OpId::uneven_avg_pool2d, {"reference", nullptr, uneven_forward});
+  add(OpId::uneven_avg_pool2d_backward, {"reference", nullptr, uneven_backward});
 }
 
 }  // namespace facula::cpu

@@ -1,29 +1,12 @@
 #include <facula/ops.h>
 
 #include "base/check.h"
-#include "ops/schema/channels.h"
 #include "ops/schema/glue.h"
 #include "ops/schema/in_call.h"
 #include "ops/schema/op_def.h"
+#include "ops/schema/uneven_pool.h"
 
 namespace facula {
-namespace {
-
-/// Windows of unequal size are averaged one by one; so many tensors can be joined.
-constexpr std::int64_t kMostParts = 65535;
-
-/// Output i averages the elements from floor(i * n / m) up to ceil((i + 1) * n / m).
-Tensor averaged(const Tensor& x, std::int64_t dim, std::int64_t count) {
-  const std::int64_t size = x.size(dim);
-  std::vector<Tensor> parts;
-  for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t first = i * size / count, last = ((i + 1) * size + count - 1) / count;
-    parts.push_back(mean(narrow(x, dim, first, last - first), dim, true));
-  }
-  return cat(parts, dim);
-}
-
-}  // namespace
 
 Tensor adaptive_avg_pool2d(const Tensor& self, IntList output_size) {
   check<ValueError>(self.defined(), "adaptive_avg_pool2d: the input is an undefined tensor");
@@ -40,17 +23,14 @@ Tensor adaptive_avg_pool2d(const Tensor& self, IntList output_size) {
   const bool even = height % wanted[0] == 0 && width % wanted[1] == 0;
   for (std::int64_t size : wanted) {
     check<ValueError>(
-        even || size <= kMostParts,
+        even || size <= kMostAdaptiveWindows,
         "adaptive_avg_pool2d: output size {} does not divide the input of size {} and "
         "exceeds {}; use a smaller one",
-        wanted, self.sizes(), kMostParts);
+        wanted, self.sizes(), kMostAdaptiveWindows);
   }
   return in_call("adaptive_avg_pool2d", {&self}, [&] {
     if (even) return avg_pool2d(self, {height / wanted[0], width / wanted[1]});
-    if (!is_channels_last(self)) return averaged(averaged(self, 2, wanted[0]), 3, wanted[1]);
-    // In the order in which elements lie.
-    const Tensor pixels = permute(self, {0, 2, 3, 1});
-    return permute(averaged(averaged(pixels, 1, wanted[0]), 2, wanted[1]), {0, 3, 1, 2});
+    return uneven_avg_pool2d(self, wanted);
   });
 }
 
