@@ -90,6 +90,10 @@ TEST(FarArguments, ImagesOfPooling) {
     EXPECT_ERROR(ShapeError, "negative", avg_pool2d_backward(grad, {size, 6}, {2}, {}, {0}, true));
   }
   EXPECT_ERROR(ShapeError, "2^63", avg_pool2d_backward(grad, {kHighest, 6}, {2}, {}, {0}, true));
+  // Without images there is nothing to allocate.
+  const std::int64_t far = (std::int64_t{1} << 31) - 1;
+  EXPECT_EQ(uneven_avg_pool2d_backward(ones({0, 1, 3, 3}), {far, 2}).sizes(),
+            IntList({0, 1, far, 2}));
 }
 
 }  // namespace

@@ -84,6 +84,7 @@ void forward(const KernelArgs& args) {
 /// of the windows over it.
 template <class T>
 void backward(const KernelArgs& args) {
+  if (args.out().numel() == 0) return;  // of any height and width
   const bool channels_last = channel_format(args.out()) == kChannelsLast;
   const Tensor grad = args.in(0).detach().contiguous(channels_last ? kChannelsLast : kContiguous);
   const Images in(args.out(), channels_last), out(grad, channels_last);
