@@ -6,7 +6,7 @@
 // "softmax(f32[4096,1000], 1)" calls an op by its name in ops_index.md; "grad softmax(...)"
 // includes the gradients of all floating inputs. Tensors are normally distributed (f32, f64),
 // between 1/2 and 2 (p32, p64), true or false (bool), or integers from 0 to 9 (u8, i32, i64), below
-// n with "% n". ".cl" is channels_last, ".tr" transposed.
+// n with "% n". ".cl" is channels_last, ".tr" has its last two dimensions exchanged.
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -131,7 +131,7 @@ class Parser {
     while (take('.')) {
       const std::string change = word();
       if (change != "cl" && change != "tr") fail("expected cl or tr");
-      result = change == "tr" ? result.t() : result.contiguous(kChannelsLast);
+      result = change == "tr" ? result.transpose(-2, -1) : result.contiguous(kChannelsLast);
     }
     return result;
   }

@@ -1,5 +1,6 @@
-# CPU kernels, compiled once per instruction set. Every op with a functor gets a generated
-# translation unit of three lines; every file of backends/cpu/kernels is compiled as it stands.
+# CPU kernels, compiled once per instruction set. Every op with a functor gets three lines in a
+# generated translation unit, which it shares with those that begin alike: reading headers takes
+# longer than an op. Every file of backends/cpu/kernels is compiled as it stands.
 # The result is one object library per instruction set, collected in FACULA_KERNEL_OBJECTS.
 
 set(facula_isas baseline)
@@ -30,13 +31,21 @@ set(facula_kernel_units "")
 set(facula_kernel_list "")
 
 function(facula_add_op_units kind macro)
+  set(initials "")
   foreach(op IN LISTS ARGN)
-    set(unit ${facula_kernel_dir}/${op}.cpp)
-    file(CONFIGURE OUTPUT ${unit} CONTENT
+    string(SUBSTRING ${op} 0 1 initial)
+    list(APPEND initials ${initial})
+    string(APPEND ops_of_${initial}
 "#include \"ops/defs/${op}.h\"
 #define FACULA_OP ${op}
 #include \"backends/cpu/kernels/${kind}_tu.inc\"
 ")
+    string(APPEND facula_kernel_list "${macro}(${op})\n")
+  endforeach()
+  list(REMOVE_DUPLICATES initials)
+  foreach(initial IN LISTS initials)
+    set(unit ${facula_kernel_dir}/${kind}_${initial}.cpp)
+    file(CONFIGURE OUTPUT ${unit} CONTENT "${ops_of_${initial}}")
     list(APPEND facula_kernel_units ${unit})
     # Partial redundancy elimination turns selects between selects back into branches. Jump threading
     # copies what follows a clamp for either bound: a tenth more instructions once vectorised.
@@ -51,7 +60,6 @@ function(facula_add_op_units kind macro)
       set_property(SOURCE ${unit} APPEND PROPERTY COMPILE_OPTIONS
                    "$<$<NOT:${is_baseline}>:${options}>")
     endif()
-    string(APPEND facula_kernel_list "${macro}(${op})\n")
   endforeach()
   return(PROPAGATE facula_kernel_units facula_kernel_list)
 endfunction()

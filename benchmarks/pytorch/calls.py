@@ -44,7 +44,7 @@ def names(torch):
     for dtype in ("float16", "float32", "float64", "int32", "int64", "uint8", "bfloat16"):
         found[dtype] = getattr(torch, dtype)
     torch.Tensor.cl = property(lambda x: x.contiguous(memory_format=torch.channels_last))
-    torch.Tensor.tr = property(lambda x: x.t())
+    torch.Tensor.tr = property(lambda x: x.transpose(-2, -1))
     return found
 
 

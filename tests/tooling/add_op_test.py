@@ -101,7 +101,7 @@ def self_test(source, folder, files, compiler):
     name, text = next(iter(files.items()))
     tree = Tree(source, folder, {name: re.sub(r' *\.autocast = .*\n', '', text)}, compiler)
     tree.generate()
-    if not tree.compile(tree.generated / f'ops/define/{tree.names[0]}.cpp', '-O0'):
+    if not tree.compile(tree.generated / f'ops/define/{tree.names[0][0]}.cpp', '-O0'):
         return 'an op without autocast policy compiles'
     (tree.root / name).write_text(with_branch(text))
     if not tree.compile_symbolic(tree.names[0], 'elementwise'):
@@ -112,7 +112,7 @@ def self_test(source, folder, files, compiler):
 def problems(tree, module):
     tree.generate()
     (tree.generated / 'block.h').write_text(module)
-    units = [tree.generated / f'ops/define/{name}.cpp' for name in tree.names[:2]]
+    units = [tree.generated / f'ops/define/{name[0]}.cpp' for name in tree.names[:2]]
     units += [tree.root / f'src/ops/composite/{tree.names[2]}.cpp',
               tree.generated / 'ops/functions.cpp', tree.generated / 'ops/registration.cpp',
               HERE / 'new_ops/use.cpp', HERE / 'new_ops/use_module.cpp']
