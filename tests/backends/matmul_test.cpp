@@ -95,6 +95,24 @@ TEST(Matmul, OfTransposedMatrixAndVector) {
   }
 }
 
+// Rows go as columns do otherwise, many together.
+TEST(Matmul, OfRowsAndVector) {
+  Source source(7);
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (const auto& [m, k] : {std::pair{1, 5}, {7, 1}, {5000, 10}, {33, 100}, {70, 3000}}) {
+      const Tensor rows = source.values({m, k + 3}, dtype).index({Slice(), Slice(1, k + 1)});
+      const Tensor vector = source.values({k}, dtype), apart = source.values({k, 2}, dtype);
+      for (const Tensor& x : {vector, apart.select(1, 1)}) {
+        expect_like_reference([&] { return Results{mv(rows, x)}; }, tolerance(dtype, k), "mv");
+      }
+      const Tensor many = source.values({3, m, k}, dtype);
+      expect_like_reference([&] { return Results{matmul(many, vector)}; }, tolerance(dtype, k),
+                            "matmul");
+      expect_same_bits_on_all_threads([&] { return Results{mv(rows, vector)}; }, "mv");
+    }
+  }
+}
+
 TEST(Matmul, SameBitsOnAllThreads) {
   Source source(4);
   for (DType dtype : {kFloat32, kFloat64}) {

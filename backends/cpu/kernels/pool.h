@@ -32,17 +32,26 @@ struct PoolLineWindows {
 };
 
 template <class T>
-struct PoolLoops {
+struct MaxPoolLoops {
   /// Maxima and their positions h * width + w of a line of windows, for `channels` channels.
   void (*max_line)(const T* image, std::int64_t width, std::int64_t channels, const PoolLine& line,
                    T* out, std::int32_t* index);
-  /// The gradient of that with respect to a line of an image of at least 16 channels, whose first
-  /// position is `first`: grad and index are those of the lines of windows over it. Where the line
-  /// of `rectified`, which may be null, is not above 0, neither NaN, there is none. Returns how
-  /// many of their maxima lie in the line.
+  /// Maxima of `count` lines of n maxima, of line `first` of `lines` on and going round, and their
+  /// positions.
+  void (*max_of_lines)(const T* values, const std::int32_t* positions, std::int64_t lines,
+                       std::int64_t first, std::int64_t count, std::int64_t n, T* out,
+                       std::int32_t* index);
+  /// The gradient of the former with respect to a line of an image of at least 16 channels, whose
+  /// first position is `first`: grad and index are those of the lines of windows over it. Where the
+  /// line of `rectified`, which may be null, is not above 0, neither NaN, there is none. Returns
+  /// how many of their maxima lie in the line.
   std::int64_t (*max_line_backward)(const T* grad, const std::int32_t* index, std::int64_t channels,
                                     const PoolLineWindows& windows, std::int64_t first,
                                     const T* rectified, T* out);
+};
+
+template <class T>
+struct AvgPoolLoops {
   /// Sums of a line of windows, whose steps are 1, times scale.
   void (*average_line)(const T* image, std::int64_t width, std::int64_t channels,
                        const PoolLine& line, T scale, T* out);
@@ -56,11 +65,16 @@ struct PoolLoops {
                       std::int64_t count, T* out);
 };
 
-struct PoolKernels {
-  PoolLoops<float> f32;
-  PoolLoops<double> f64;
+struct MaxPoolKernels {
+  MaxPoolLoops<float> f32;
+  MaxPoolLoops<double> f64;
+};
+struct AvgPoolKernels {
+  AvgPoolLoops<float> f32;
+  AvgPoolLoops<double> f64;
 };
 
 }  // namespace facula::cpu
 
-FACULA_DECLARE_KERNELS(PoolKernels, pool)
+FACULA_DECLARE_KERNELS(MaxPoolKernels, max_pool)
+FACULA_DECLARE_KERNELS(AvgPoolKernels, avg_pool)

@@ -19,7 +19,9 @@ namespace {
 
 constexpr std::int64_t kSliceElements = 16384;
 /// Elements from which on a function call takes less than what it saves.
-constexpr std::int64_t kLongRow = 256;
+constexpr std::int64_t kLongRow = 32;
+/// Rows that are asked for before their turn.
+constexpr std::int64_t kRowsAhead = 4;
 enum class Action { gather, scatter, scatter_add };
 
 /// All ops are one loop over the positions of `values`, in which self[..., index, ...] and the
@@ -102,6 +104,16 @@ class Indexed {
     return index;
   }
 
+  /// Asks for the beginning of a row of n elements that comes soon: processors foresee the rest.
+  template <class E>
+  void ask_for(const E* self, std::int64_t index, std::int64_t n) const {
+    constexpr std::int64_t kMost = 4 * 64 / sizeof(E), kLine = 64 / sizeof(E);
+    if (index < 0 || index >= limit_) return;
+    for (std::int64_t k = 0; k < std::min(n, kMost); k += kLine) {
+      __builtin_prefetch(self + index * along_.self + k);
+    }
+  }
+
   /// One index after the other: for n positions a `step` apart, those of each operand from where
   /// its pointer stands.
   template <Action action, class E>
@@ -147,6 +159,7 @@ class Indexed {
       const std::int64_t* own = index + j * along_.index;
       E* target = values + j * along_.values;
       if (dense) {
+        if (j + kRowsAhead < end) ask_for(self, own[kRowsAhead * along_.index], n);
         E* row = self + checked(*own, op) * along_.self;
         if (action == Action::gather && n >= kLongRow) {
           std::memcpy(target, row, static_cast<std::size_t>(n) * sizeof(E));

@@ -102,6 +102,7 @@ class Tiles {
         cut, [](std::int64_t, std::int64_t) { return nullptr; },
         [&](std::nullptr_t, std::int64_t b, std::int64_t i, std::int64_t m, std::int64_t j,
             std::int64_t n) {
+          if (p_.n == 1 && !p_.bias) return dots_with_vector(b, i, m);
           for (std::int64_t k = 0; k < p_.k; k += kDepthOfDots) {
             loops_.dots({.m = m,
                          .n = n,
@@ -118,6 +119,25 @@ class Tiles {
                          .ahead = ahead});
           }
         });
+  }
+
+  /// m rows with a vector: as the vector with the rows, whose products are written side by side.
+  void dots_with_vector(std::int64_t b, std::int64_t i, std::int64_t m) const {
+    for (std::int64_t k = 0; k < p_.k; k += kDepthOfDots) {
+      loops_.dots({.m = 1,
+                   .n = m,
+                   .k = std::min(kDepthOfDots, p_.k - k),
+                   .a = {right(b, k, 0), p_.right.column_stride, nullptr},
+                   .b = {left(b, i, k), p_.left.row_stride, nullptr},
+                   .batch = 1,
+                   .a_step = 0,
+                   .b_step = 0,
+                   .c = out(b, i, 0),
+                   .c_stride = m,
+                   .column_bias = nullptr,
+                   .accumulate = k > 0,
+                   .ahead = false});
+    }
   }
 
   /// The left matrix is packed by every slice: cut by rows where there are enough of them.

@@ -8,6 +8,7 @@
 #include "backends/cpu/copy.h"
 #include "backends/cpu/loops_of.h"
 #include "backends/cpu/registration.h"
+#include "backends/cpu/scratch.h"
 #include "backends/cpu/streaming.h"
 #include "base/check.h"
 #include "base/thread_pool.h"
@@ -21,11 +22,6 @@
 
 namespace facula::cpu {
 namespace {
-
-template <class T>
-const auto& loops() {
-  return loops_of<T>(pool_kernels());
-}
 
 /// The part of a window along one dimension that lies inside the input.
 struct Span {
@@ -56,56 +52,98 @@ struct Images {
     width = impl.sizes[3];
   }
   std::int64_t positions() const { return height * width * channels; }
+  /// Whether there are enough for all threads.
+  bool many() const { return count >= 16; }
 
   std::int64_t count, channels, height, width;
 };
+
+/// How many lines or images of n elements are worth a slice.
+std::int64_t slice_of(std::int64_t n) {
+  constexpr std::int64_t kSliceElements = 16384;
+  return std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, n));
+}
+
+/// Calls body(i) for i < n, whose groups are spread over the threads.
+template <class Body>
+void for_groups(std::int64_t n, std::int64_t group, Body body) {
+  base::parallel_for((n + group - 1) / group, [&](std::int64_t slice) {
+    const std::int64_t end = std::min((slice + 1) * group, n);
+    for (std::int64_t i = slice * group; i < end; ++i) body(i);
+  });
+}
 
 /// Calls body(image) for every image; images are spread over the threads in groups that depend on
 /// their size alone.
 template <class Body>
 void for_images(const Images& images, Body body) {
-  constexpr std::int64_t kSliceElements = 16384;
-  const std::int64_t group =
-      std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, images.positions()));
-  base::parallel_for((images.count + group - 1) / group, [&](std::int64_t slice) {
-    const std::int64_t last = std::min((slice + 1) * group, images.count);
-    for (std::int64_t image = slice * group; image < last; ++image) body(image);
+  for_groups(images.count, slice_of(images.positions()), body);
+}
+
+/// Lines [begin, end) of an image.
+struct Band {
+  std::int64_t begin, end;
+};
+
+/// Calls body(image, band) for bands of lines that make up all images: large ones are cut where
+/// they are few.
+template <class Body>
+void for_bands(const Images& images, Body body) {
+  if (images.many()) {
+    return for_images(images, [&](std::int64_t image) { body(image, Band{0, images.height}); });
+  }
+  const std::int64_t lines = slice_of(images.width * images.channels);
+  const std::int64_t bands = (images.height + lines - 1) / lines;
+  for_groups(images.count * bands, 1, [&](std::int64_t slice) {
+    const std::int64_t begin = slice % bands * lines;
+    body(slice / bands, Band{begin, std::min(begin + lines, images.height)});
   });
 }
 
 std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value); }
 
-/// Calls body(line, position of its first result, padded elements of its windows) for all windows
-/// of an image, in order: those of a line of results that lie inside go together, those at its ends
-/// come one by one.
+/// Calls body(line, first result in it, padded columns) for the windows over some rows of an image
+/// that make a line of results: those that lie inside go together, those at its ends come one by
+/// one.
 template <class Body>
-void for_lines(const Images& in, const Images& out, const PoolAxis& rows, const PoolAxis& columns,
-               Body body) {
+void for_windows(const Images& in, const Images& out, const Span& row, std::int64_t row_step,
+                 const PoolAxis& columns, std::int64_t rows_below, Body body) {
   const std::int64_t begin =
       std::min(out.width, (columns.padding + columns.stride - 1) / columns.stride);
   const std::int64_t reach = (columns.kernel - 1) * columns.dilation + 1;
   const std::int64_t fitting = in.width + columns.padding - reach;
   const std::int64_t end =
       std::clamp(fitting < 0 ? begin : fitting / columns.stride + 1, begin, out.width);
-  for (std::int64_t h = 0; h < out.height; ++h) {
+  for (std::int64_t w = 0; w < out.width;) {
+    const std::int64_t count = w == begin && begin < end ? end - begin : 1;
+    const Span column = span_of(columns, in.width, w);
+    const PoolLine line{row.first,
+                        row.count,
+                        narrow(row_step),
+                        column.first,
+                        column.count,
+                        narrow(columns.dilation),
+                        narrow(columns.stride),
+                        narrow(count),
+                        narrow(rows_below)};
+    body(line, w, column.padded);
+    w += count;
+  }
+}
+
+/// Calls body(line, position of its first result, padded elements of its windows) for all windows
+/// of a band of results, in order.
+template <class Body>
+void for_lines(const Images& in, const Images& out, const Band& band, const PoolAxis& rows,
+               const PoolAxis& columns, Body body) {
+  for (std::int64_t h = band.begin; h < band.end; ++h) {
     const Span row = span_of(rows, in.height, h);
     const std::int64_t below = in.height - row.first - row.count * rows.dilation;
     const std::int64_t rows_below = std::clamp<std::int64_t>(below, 0, rows.stride);
-    for (std::int64_t w = 0; w < out.width;) {
-      const std::int64_t count = w == begin && begin < end ? end - begin : 1;
-      const Span column = span_of(columns, in.width, w);
-      const PoolLine line{row.first,
-                          row.count,
-                          narrow(rows.dilation),
-                          column.first,
-                          column.count,
-                          narrow(columns.dilation),
-                          narrow(columns.stride),
-                          narrow(count),
-                          narrow(rows_below)};
-      body(line, h * out.width + w, row.padded * column.padded);
-      w += count;
-    }
+    for_windows(in, out, row, rows.dilation, columns, rows_below,
+                [&](const PoolLine& line, std::int64_t w, std::int64_t padded) {
+                  body(line, h * out.width + w, row.padded * padded);
+                });
   }
 }
 
@@ -113,33 +151,131 @@ Tensor dense(const Tensor& tensor, MemoryFormat format) {
   return tensor.detach().contiguous(format);
 }
 
+/// As many as the widest vectors have lanes.
+constexpr std::int64_t kFewestChannels = 16;
+
+/// Maxima of windows of images in a layout, and their positions.
+template <class T>
+class MaxPool {
+ public:
+  MaxPool(const KernelArgs& args, const Tensor& input, const Tensor& out, const Tensor& index,
+          MemoryFormat format)
+      : input_(input),
+        in_(input, format),
+        out_(out, format),
+        x_(input.impl()->typed<T>()),
+        y_(out.impl()->typed<T>()),
+        index_(index.impl()->typed<std::int32_t>()) {
+    const auto& a = args.attrs<ops::max_pool2d_with_indices_attrs>();
+    rows_ = pool_axis(a.kernel_size, a.stride, a.padding, a.dilation, 0);
+    columns_ = pool_axis(a.kernel_size, a.stride, a.padding, a.dilation, 1);
+    stream_ = worth_streaming(out.nbytes() + index.nbytes()) &&
+              in_.channels * static_cast<std::int64_t>(sizeof(T)) % kLineBytes == 0;
+  }
+
+  /// Whether it is less work to find the maxima of lines first, and then those of lines' maxima.
+  bool by_lines() const {
+    return rows_.dilation == 1 && 3 * (rows_.stride * columns_.kernel + rows_.kernel) <=
+                                      2 * rows_.kernel * columns_.kernel;
+  }
+
+  void run() const {
+    if (!by_lines()) {
+      for_bands(out_, [&](std::int64_t image, const Band& band) { run_windows(image, band); });
+    } else if (out_.many()) {
+      for_images(out_, [&](std::int64_t image) { run_by_lines(image); });
+    } else {
+      for (std::int64_t image = 0; image < in_.count; ++image) run_lines_together(image);
+    }
+  }
+
+ private:
+  /// The maxima of lines, as many as are kept: line h is number h modulo that.
+  struct Lines {
+    Lines(const Images& out, std::int64_t count)
+        : count(count), n(out.width * out.channels), values(count * n), positions(count * n) {}
+    std::int64_t count, n;
+    Scratch<T> values;
+    Scratch<std::int32_t> positions;
+  };
+
+  void max_line(std::int64_t image, const PoolLine& line, T* out, std::int32_t* index) const {
+    loops_of<T>(max_pool_kernels())
+        .max_line(x_ + image * in_.positions(), in_.width, in_.channels, line, out, index);
+  }
+  void run_windows(std::int64_t image, const Band& band) const {
+    const std::int64_t first = image * out_.positions();
+    for_lines(in_, out_, band, rows_, columns_,
+              [&](PoolLine line, std::int64_t position, std::int64_t) {
+                line.stream = stream_;
+                const std::int64_t to = first + position * out_.channels;
+                max_line(image, line, y_ + to, index_ + to);
+              });
+    if (stream_) finish_streaming();
+  }
+
+  /// Of line h of an image.
+  void find(std::int64_t image, std::int64_t h, const Lines& lines) const {
+    const std::int64_t place = h % lines.count * lines.n;
+    for_windows(in_, out_, {narrow(h), 1, 1}, 1, columns_, 0,
+                [&](const PoolLine& line, std::int64_t w, std::int64_t) {
+                  const std::int64_t to = place + w * out_.channels;
+                  max_line(image, line, lines.values.data() + to, lines.positions.data() + to);
+                });
+  }
+  /// Line h of the results.
+  void join(std::int64_t image, std::int64_t h, const Span& row, const Lines& lines) const {
+    const std::int64_t to = image * out_.positions() + h * lines.n;
+    loops_of<T>(max_pool_kernels())
+        .max_of_lines(lines.values.data(), lines.positions.data(), lines.count,
+                      row.first % lines.count, row.count, lines.n, y_ + to, index_ + to);
+  }
+
+  /// Keeps as many lines as a window is high.
+  void run_by_lines(std::int64_t image) const {
+    const Lines lines(out_, rows_.kernel);
+    std::int64_t next = 0;
+    for (std::int64_t h = 0; h < out_.height; ++h) {
+      const Span row = span_of(rows_, in_.height, h);
+      for (; next < row.first + row.count; ++next) find(image, next, lines);
+      join(image, h, row, lines);
+    }
+  }
+  /// Keeps all lines, so that the threads share the image.
+  void run_lines_together(std::int64_t image) const {
+    const Lines lines(out_, in_.height);
+    const std::int64_t group = slice_of(lines.n);
+    for_groups(in_.height, group, [&](std::int64_t h) { find(image, h, lines); });
+    for_groups(out_.height, group,
+               [&](std::int64_t h) { join(image, h, span_of(rows_, in_.height, h), lines); });
+  }
+
+  Tensor input_;  // perhaps a copy
+  Images in_, out_;
+  PoolAxis rows_, columns_;
+  const T* x_;
+  T* y_;
+  std::int32_t* index_;
+  bool stream_;
+};
+
 template <class T>
 void max_forward(const KernelArgs& args) {
-  const auto& a = args.attrs<ops::max_pool2d_with_indices_attrs>();
+  const Tensor &x = args.in(0), &y = args.out(0), &index = args.out(1);
+  check<ShapeError>(x.size(2) * x.size(3) <= INT32_MAX,
+                    "max_pool2d: an image of {} x {} has more than 2^31 positions", x.size(2),
+                    x.size(3));
   // Not that of the output, where a single position per channel would be in either layout.
-  const MemoryFormat format = channel_format(args.in(0));
-  const Tensor input = dense(args.in(0), format);
-  const Images in(input, format), out(args.out(), format);
-  check<ShapeError>(in.height * in.width <= INT32_MAX,
-                    "max_pool2d: an image of {} x {} has more than 2^31 positions", in.height,
-                    in.width);
-  const PoolAxis rows = pool_axis(a.kernel_size, a.stride, a.padding, a.dilation, 0);
-  const PoolAxis columns = pool_axis(a.kernel_size, a.stride, a.padding, a.dilation, 1);
-  const T* x = input.impl()->typed<T>();
-  T* y = args.out(0).impl()->typed<T>();
-  auto* index = args.out(1).impl()->typed<std::int32_t>();
-  const bool stream = worth_streaming(args.out(0).nbytes() + args.out(1).nbytes()) &&
-                      in.channels * static_cast<std::int64_t>(sizeof(T)) % kLineBytes == 0;
-  for_images(in, [&](std::int64_t image) {
-    const std::int64_t first = image * out.positions();
-    for_lines(in, out, rows, columns, [&](PoolLine line, std::int64_t position, std::int64_t) {
-      const std::int64_t to = first + position * out.channels;
-      line.stream = stream;
-      loops<T>().max_line(x + image * in.positions(), in.width, in.channels, line, y + to,
-                          index + to);
-    });
-    if (stream) finish_streaming();
-  });
+  const MemoryFormat format = channel_format(x);
+  const MaxPool<T> pool(args, dense(x, format), y, index, format);
+  if (format == kChannelsLast || !pool.by_lines() || x.size(1) < kFewestChannels) {
+    return pool.run();
+  }
+  // Planes are narrow, and their windows at the ends of lines take longer than all others.
+  const Tensor values = empty_like(y, kChannelsLast), positions = empty_like(index, kChannelsLast);
+  MaxPool<T>(args, dense(x, kChannelsLast), values, positions, kChannelsLast).run();
+  copy_elements(values, y);
+  copy_elements(positions, index);
 }
 
 /// Adds the gradients of one image to where its indices point. Returns the first index that points
@@ -212,9 +348,6 @@ void max_backward_scatter(const KernelArgs& args) {
   });
 }
 
-/// As many as the widest vectors have lanes.
-constexpr std::int64_t kFewestChannels = 16;
-
 Refusal refuse_gather(const KernelArgs& args) {
   const auto& a = args.attrs<ops::max_pool2d_backward_attrs>();
   if (a.kernel_size.empty()) return "the windows are not given";
@@ -278,11 +411,13 @@ void max_backward_gather(const KernelArgs& args) {
       const std::int64_t begin = std::min(first_over(rows, h), end);
       const std::int64_t at = h * in.width;
       const std::int64_t skipped = begin * out.width * out.channels;
-      hits += loops<T>().max_line_backward(
-          m.grads(image) + skipped, m.indices(image) + skipped, in.channels,
-          {in.width, out.width, end - begin, columns.kernel, columns.stride, columns.padding,
-           stream},
-          at, m.passed(image, at), dx + (image * in.height * in.width + at) * in.channels);
+      hits +=
+          loops_of<T>(max_pool_kernels())
+              .max_line_backward(m.grads(image) + skipped, m.indices(image) + skipped, in.channels,
+                                 {in.width, out.width, end - begin, columns.kernel, columns.stride,
+                                  columns.padding, stream},
+                                 at, m.passed(image, at),
+                                 dx + (image * in.height * in.width + at) * in.channels);
     }
     if (stream) finish_streaming();
     if (hits != out.positions()) fail_outside(m.indices(image), in, out, rows, columns);
@@ -320,12 +455,13 @@ void average_forward(const KernelArgs& args) {
   T* y = args.out().impl()->typed<T>();
   const PoolAxis rows = pool_axis(a.kernel_size, a.stride, a.padding, {1}, 0);
   const PoolAxis columns = pool_axis(a.kernel_size, a.stride, a.padding, {1}, 1);
-  for_images(in, [&](std::int64_t image) {
-    for_lines(in, out, rows, columns,
+  for_bands(out, [&](std::int64_t image, const Band& band) {
+    for_lines(in, out, band, rows, columns,
               [&](const PoolLine& line, std::int64_t position, std::int64_t padded) {
-                loops<T>().average_line(x + image * in.positions(), in.width, in.channels, line,
-                                        share_of<T>(line, padded, a.count_include_pad),
-                                        y + image * out.positions() + position * out.channels);
+                loops_of<T>(avg_pool_kernels())
+                    .average_line(x + image * in.positions(), in.width, in.channels, line,
+                                  share_of<T>(line, padded, a.count_include_pad),
+                                  y + image * out.positions() + position * out.channels);
               });
   });
 }
@@ -348,11 +484,12 @@ void average_backward(const KernelArgs& args) {
   for_images(in, [&](std::int64_t image) {
     T* target = dx + image * in.positions();
     std::fill_n(target, in.positions(), T(0));
-    for_lines(in, out, rows, columns,
+    for_lines(in, out, {0, out.height}, rows, columns,
               [&](const PoolLine& line, std::int64_t position, std::int64_t padded) {
-                loops<T>().average_line_backward(
-                    g + image * out.positions() + position * out.channels, in.width, in.channels,
-                    line, share_of<T>(line, padded, a.count_include_pad), target);
+                loops_of<T>(avg_pool_kernels())
+                    .average_line_backward(g + image * out.positions() + position * out.channels,
+                                           in.width, in.channels, line,
+                                           share_of<T>(line, padded, a.count_include_pad), target);
               });
   });
 }

@@ -67,7 +67,7 @@ void forward(const KernelArgs& args) {
   const auto columns = windows_over(in.width, out.width);
   const T* x = input.impl()->typed<T>();
   T* y = args.out().impl()->typed<T>();
-  const auto& loops = loops_of<T>(pool_kernels());
+  const auto& loops = loops_of<T>(avg_pool_kernels());
   const std::int64_t per_line = in.line() * (in.height / out.height + 1);
   for_lines(out.lines(), per_line, [&](std::int64_t at) {
     const AdaptiveWindow row = rows[at % out.height];
@@ -94,7 +94,7 @@ void backward(const KernelArgs& args) {
   const auto over_columns = windows_over(out.width, in.width);
   const T* g = grad.impl()->typed<T>();
   T* dx = args.out().impl()->typed<T>();
-  const auto& loops = loops_of<T>(pool_kernels());
+  const auto& loops = loops_of<T>(avg_pool_kernels());
   const Scratch<T> wide(out.lines() * in.line());
   for_lines(out.lines(), in.line(), [&](std::int64_t at) {
     const Scratch<T> shares(out.line());

@@ -12,7 +12,9 @@ struct fmod_functor : NumericFunctor {
   }
   static constexpr uint32_t rare = detail::kRareQuotient;
   FACULA_FN uint32_t rarity(float a, float b) const { return detail::quotient_rarity(a, b); }
+  FACULA_FN uint32_t rarity(double a, double b) const { return detail::quotient_rarity(a, b); }
   FACULA_FN float common(float a, float b) const { return common_fmod(a, b); }
+  FACULA_FN double common(double a, double b) const { return common_fmod(a, b); }
 };
 
 }  // namespace facula::scalar

@@ -83,6 +83,27 @@ FACULA_FN uint32_t quotient_rarity(float a, float b) {
   return as_bits(fma(abs(b), 0x1p21f, -abs(a)));
 }
 inline constexpr uint32_t kRareQuotient = __builtin_bit_cast(uint32_t, kInf);
+FACULA_FN uint32_t quotient_rarity(double a, double b) {
+  // Twice as much, so that products with a divisor that is rounded up are finite.
+  const auto high = static_cast<uint32_t>(as_bits(abs(b) * 0x1p22 - abs(a) * 2.0) >> 32);
+  return (high >> 1) + (kRareQuotient - (0x7ff00000u >> 1));
+}
+
+/// |a| = quotient * |b| + rest of a common quotient, exactly.
+struct DoubleDivision {
+  double quotient, rest;
+};
+FACULA_FN DoubleDivision divide(double a, double b) {
+  const double dividend = abs(a), divisor = abs(b), ratio = dividend / divisor;
+  const double nearest = (ratio + kRoundDouble) - kRoundDouble;
+  const double n = nearest - select(nearest > ratio, 1.0, 0.0);
+  // Products with the divisor's upper half, which is rounded up, are exact. So is the difference:
+  // it is below the divisor and a multiple of that one's last place.
+  const double high = as_float(static_cast<int64_t>((as_bits(divisor) + 0x7ffffff) & ~0x7ffffffull));
+  const double rest = (dividend - n * high) + n * (high - divisor);
+  const bool beyond = rest < 0.0;  // the ratio was rounded up
+  return {n - select(beyond, 1.0, 0.0), rest + select(beyond, divisor, 0.0)};
+}
 
 }  // namespace detail
 
@@ -122,6 +143,16 @@ FACULA_FN float common_floor_divide(float a, float b) {
   const float rest = fma(-quotient, b, a);
   const bool crosses = (rest != 0.0f) & ((rest < 0.0f) != (b < 0.0f));
   return quotient - select(crosses, 1.0f, 0.0f);
+}
+FACULA_FN double common_fmod(double a, double b) { return copysign(detail::divide(a, b).rest, a); }
+FACULA_FN double common_remainder(double a, double b) {
+  return detail::turned_to_divisor(common_fmod(a, b), b);
+}
+FACULA_FN double common_floor_divide(double a, double b) {
+  const auto [quotient, rest] = detail::divide(a, b);
+  const bool negative = (copysign(1.0, a) < 0.0) != (copysign(1.0, b) < 0.0);
+  const double down = quotient + select(negative & (rest != 0.0), 1.0, 0.0);
+  return select(negative, -down, down);
 }
 
 // Integers. Division by zero gives 0 (like NumPy) instead of a trap; lowest / -1 wraps.

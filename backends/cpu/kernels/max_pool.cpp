@@ -1,54 +1,16 @@
-#include "backends/cpu/kernels/pool.h"
-
 #include <type_traits>
 #include <utility>
 
-#include "backends/cpu/kernels/simd.h"
+#include "backends/cpu/kernels/pool_windows.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
-/// Calls body(position) for every position of a window, in row-major order.
-template <class Body>
-[[gnu::always_inline]] inline void for_positions(const PoolWindow& w, std::int64_t width,
-                                                 Body body) {
-  for (int r = 0; r < w.rows; ++r) {
-    const std::int64_t row = (w.first_row + std::int64_t{r} * w.row_step) * width;
-    for (int c = 0; c < w.columns; ++c) {
-      body(row + w.first_column + std::int64_t{c} * w.column_step);
-    }
-  }
-}
-
-/// Window i of a line.
-[[gnu::always_inline]] inline PoolWindow window_of(const PoolLine& line, std::int64_t i) {
-  return {line.first_row, line.rows,
-          line.row_step,  static_cast<std::int32_t>(line.first_column + i * line.stride),
-          line.columns,   line.column_step};
-}
-
-template <class T>
-struct PositionType;
-template <>
-struct PositionType<float> {
-  using type = std::int32_t;
-};
-template <>
-struct PositionType<double> {
-  using type = std::int64_t;
-};
-
-// Of vectors wider than those of the instruction set, GCC would compare the elements one by one.
-template <class T>
-constexpr int kMostLanes = Vec<T>::kWidth;
-template <class T>
-constexpr int kFewestLanes = 16 / sizeof(T);
-
 template <class T, int kLanes>
 struct Lanes {
   static_assert(kLanes <= kMostLanes<T>);
-  using Position = typename PositionType<T>::type;
-  typedef T Values __attribute__((vector_size(kLanes * sizeof(T))));
+  using Position = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+  using Values = typename Vector<T, kLanes>::Values;
   typedef Position Positions __attribute__((vector_size(kLanes * sizeof(T))));
   typedef std::int32_t Indices __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
 
@@ -62,12 +24,17 @@ struct Lanes {
     for_positions(window, width, [&](std::int64_t position) FACULA_INLINED {
       Values x{};
       load(position, x);
-      // Not "x > best": a NaN must win, and stay once it has.
-      const Positions wins = first ? Positions{} - 1 : ~(x <= best) & (best == best);
-      best = wins ? x : best;
-      at = wins ? Positions{} + static_cast<Position>(position) : at;
+      meet(x, Positions{} + static_cast<Position>(position), first);
       first = false;
     });
+  }
+  Lanes() = default;
+  /// Values at some positions; the first replace whatever there was.
+  [[gnu::always_inline]] void meet(const Values& x, const Positions& position, bool first) {
+    // Not "x > best": a NaN must win, and stay once it has.
+    const Positions wins = first ? Positions{} - 1 : ~(x <= best) & (best == best);
+    best = wins ? x : best;
+    at = wins ? position : at;
   }
   /// Lane i is window i of a line.
   [[gnu::always_inline]] void spread(std::int32_t stride) {
@@ -114,62 +81,37 @@ template <class T, int kLanes, bool Whole>
   lanes.store(out, index, count);
 }
 
-/// Reads x[0], x[stride], ..., and nothing behind the last of them.
-template <int kStride, class T, class Values>
-[[gnu::always_inline]] inline void load_strided(const T* x, std::int64_t stride, Values& values) {
-  constexpr int kLanes = sizeof(Values) / sizeof(T);
-  if constexpr (kStride == 1) {
-    __builtin_memcpy(&values, x, sizeof values);
-  } else if constexpr (kStride == 2) {
-    Values first, last;
-    __builtin_memcpy(&first, x, sizeof first);
-    __builtin_memcpy(&last, x + kLanes - 1, sizeof last);
-    [&]<int... I>(std::integer_sequence<int, I...>) FACULA_INLINED {
-      values = __builtin_shufflevector(first, last, (2 * I + (2 * I >= kLanes))...);
-    }
-    (std::make_integer_sequence<int, kLanes>());
-  } else {
-    for (int i = 0; i < kLanes; ++i) values[i] = x[i * stride];
-  }
-}
-
-/// Calls body<kLanes, kStride>(i) for windows i, i + 1, ... of a line, kLanes at a time; the last
-/// ones overlap those before.
-template <int kLanes, int kStride, class Body>
-[[gnu::always_inline]] inline void for_groups_of(const PoolLine& line, Body body) {
-  for (std::int64_t i = 0; i < line.count; i += kLanes) {
-    if (i + kLanes > line.count) i = line.count - kLanes;
-    body.template operator()<kLanes, kStride>(i);
-  }
-}
-
-/// As many as fit; false if the line is too short for groups.
-template <class T, int kLanes = kMostLanes<T>, class Body>
-[[gnu::always_inline]] inline bool for_groups(const PoolLine& line, Body body) {
-  if (line.count < kLanes) {
-    if constexpr (kLanes > kFewestLanes<T>) return for_groups<T, kLanes / 2>(line, body);
-    return false;
-  }
-  switch (line.stride) {
-    case 1: for_groups_of<kLanes, 1>(line, body); break;
-    case 2: for_groups_of<kLanes, 2>(line, body); break;
-    default: for_groups_of<kLanes, 0>(line, body);
-  }
-  return true;
+/// A window of one channel.
+template <class T>
+void max_of_window(const T* plane, std::int64_t width, const PoolWindow& window, T* out,
+                   std::int32_t* index) {
+  std::int64_t at = window.first_row * width + window.first_column;
+  T best = plane[at];
+  for_positions(window, width, [&](std::int64_t position) FACULA_INLINED {
+    const bool wins = !(plane[position] <= best) & (best == best);
+    best = wins ? plane[position] : best;
+    at = wins ? position : at;
+  });
+  *out = best;
+  *index = static_cast<std::int32_t>(at);
 }
 
 /// Windows of one channel.
 template <class T>
-bool max_line_of_plane(const T* plane, std::int64_t width, const PoolLine& line, T* out,
+void max_line_of_plane(const T* plane, std::int64_t width, const PoolLine& line, T* out,
                        std::int32_t* index) {
-  return for_groups<T>(line, [&]<int kLanes, int kStride>(std::int64_t i) FACULA_INLINED {
-    Lanes<T, kLanes> lanes(window_of(line, i), width,
-                           [&](std::int64_t position, auto& x) FACULA_INLINED {
-                             load_strided<kStride>(plane + position, line.stride, x);
-                           });
-    lanes.spread(line.stride);
-    lanes.store(out + i, index + i, kLanes);
-  });
+  const bool grouped =
+      for_groups<T>(line, [&]<int kLanes, int kStride>(std::int64_t i) FACULA_INLINED {
+        Lanes<T, kLanes> lanes(window_of(line, i), width,
+                               [&](std::int64_t position, auto& x) FACULA_INLINED {
+                                 load_strided<kStride>(plane + position, line.stride, x);
+                               });
+        lanes.spread(line.stride);
+        lanes.store(out + i, index + i, kLanes);
+      });
+  for (std::int64_t i = 0; !grouped && i < line.count; ++i) {
+    max_of_window(plane, width, window_of(line, i), out + i, index + i);
+  }
 }
 
 /// Channels_last windows of at most kLanes channels: whole vectors where the next windows overwrite
@@ -242,7 +184,7 @@ void max_line_of_many(const T* image, std::int64_t width, std::int64_t channels,
 template <class T>
 void max_line(const T* image, std::int64_t width, std::int64_t channels, const PoolLine& line,
               T* out, std::int32_t* index) {
-  if (channels == 1 && max_line_of_plane(image, width, line, out, index)) return;
+  if (channels == 1) return max_line_of_plane(image, width, line, out, index);
   constexpr int kMost = kMostLanes<T>, kHalf = kMost > kFewestLanes<T> ? kMost / 2 : kMost;
   if (channels <= kHalf) {
     return max_line_in_lanes<T, kHalf>(image, width, channels, line, out, index);
@@ -262,6 +204,37 @@ template <int kLanes, class Body>
   std::int64_t c = 0;
   for (; c + kLanes <= channels; c += kLanes) body(c, 0);
   if (c < channels) body(channels - kLanes, static_cast<int>(c + kLanes - channels));
+}
+
+/// Maxima of `some` elements from number i on: of all kMostLanes if Whole.
+template <class T, bool Whole>
+[[gnu::always_inline]] inline void max_of_lanes(const T* values, const std::int32_t* positions,
+                                                std::int64_t lines, std::int64_t first,
+                                                std::int64_t count, std::int64_t n, std::int64_t i,
+                                                std::int64_t some, T* out, std::int32_t* index) {
+  using L = Lanes<T, kMostLanes<T>>;
+  const auto lanes = static_cast<std::size_t>(Whole ? kMostLanes<T> : some);
+  L best;
+  for (std::int64_t k = 0, line = first; k < count; ++k, line = line + 1 == lines ? 0 : line + 1) {
+    typename L::Values x{};
+    typename L::Indices at{};
+    __builtin_memcpy(&x, values + line * n + i, lanes * sizeof(T));
+    __builtin_memcpy(&at, positions + line * n + i, lanes * sizeof(std::int32_t));
+    best.meet(x, __builtin_convertvector(at, typename L::Positions), k == 0);
+  }
+  best.store(out + i, index + i, lanes);
+}
+
+template <class T>
+void max_of_lines(const T* values, const std::int32_t* positions, std::int64_t lines,
+                  std::int64_t first, std::int64_t count, std::int64_t n, T* out,
+                  std::int32_t* index) {
+  if (n < kMostLanes<T>) {
+    return max_of_lanes<T, false>(values, positions, lines, first, count, n, 0, n, out, index);
+  }
+  for_channels<kMostLanes<T>>(n, [&](std::int64_t i, int) FACULA_INLINED {
+    max_of_lanes<T, true>(values, positions, lines, first, count, n, i, n, out, index);
+  });
 }
 
 /// Gradients of kLanes channels of a window and where their maxima lie.
@@ -393,182 +366,11 @@ std::int64_t max_line_backward(const T* grad, const std::int32_t* index, std::in
                                                                             rectified, out);
 }
 
-/// Sums kept side by side where a window has many positions.
-constexpr std::int64_t kSums = 64;
-
-/// Calls body(first, count) for pieces of at most kSums out of n elements.
-template <class Body>
-[[gnu::always_inline]] inline void for_pieces(std::int64_t n, Body body) {
-  for (std::int64_t i = 0; i < n; i += kSums) body(i, n - i < kSums ? n - i : kSums);
-}
-
 template <class T>
-[[gnu::always_inline]] inline void add_to(double* __restrict sums, const T* __restrict x,
-                                          std::int64_t n) {
-  for (std::int64_t i = 0; i < n; ++i) sums[i] += static_cast<double>(x[i]);
-}
-
-/// Adds n elements at each of some positions, `step` apart, to n sums. Four are added up before, as
-/// conversions take longer than additions; their sum has hardly more error than one of them.
-template <class T>
-[[gnu::always_inline]] inline void add_positions(double* __restrict sums, const T* __restrict x,
-                                                 std::int64_t positions, std::int64_t step,
-                                                 std::int64_t n) {
-  std::int64_t i = 0;
-  for (; i + 4 <= positions; i += 4, x += 4 * step) {
-    for (std::int64_t k = 0; step == n && k < 4 * n; k += 64 / sizeof(T)) {
-      __builtin_prefetch(x + k + 4096 / sizeof(T));
-    }
-    for (std::int64_t k = 0; k < n; ++k) {
-      const T four = (x[k] + x[step + k]) + (x[2 * step + k] + x[3 * step + k]);
-      sums[k] += static_cast<double>(four);
-    }
-  }
-  for (; i < positions; ++i, x += step) add_to(sums, x, n);
-}
-
-/// The sum of n of them, by halves.
-template <std::int64_t n>
-[[gnu::always_inline]] inline double total(double* sums) {
-  if constexpr (n == 1) {
-    return sums[0];
-  } else {
-    add_to(sums, sums + n / 2, n / 2);
-    return total<n / 2>(sums);
-  }
-}
-
-/// The average of many positions, in double: float32 would lose digits. Rows are read one after the
-/// other, or as one where they are whole.
-template <class T>
-void average_many(const T* image, std::int64_t width, std::int64_t channels,
-                  const PoolWindow& window, T scale, T* __restrict out) {
-  const bool whole = window.columns == width;
-  const std::int64_t runs = whole ? 1 : window.rows;
-  const std::int64_t length = whole ? window.rows * width : window.columns;
-  const T* start = image + (window.first_row * width + window.first_column) * channels;
-  if (channels == 1) {
-    double sums[kSums] = {};
-    for (std::int64_t r = 0; r < runs; ++r, start += width) {
-      const std::int64_t positions = length / kSums;
-      add_positions(sums, start, positions, kSums, kSums);
-      add_to(sums, start + positions * kSums, length - positions * kSums);
-    }
-    *out = static_cast<T>(total<kSums>(sums) * scale);
-    return;
-  }
-  for_pieces(channels, [&](std::int64_t first, std::int64_t n) {
-    double sums[kSums] = {};
-    for (std::int64_t r = 0; r < runs; ++r) {
-      const T* run = start + r * width * channels + first;
-      // Numbers that are known make straight code.
-      if (n == kSums) {
-        add_positions(sums, run, length, channels, kSums);
-      } else if (n == kSums / 4) {
-        add_positions(sums, run, length, channels, kSums / 4);
-      } else {
-        add_positions(sums, run, length, channels, n);
-      }
-    }
-    for (std::int64_t c = 0; c < n; ++c) out[first + c] = static_cast<T>(sums[c] * scale);
-  });
-}
-
-template <class T>
-void average_few(const T* image, std::int64_t width, std::int64_t channels,
-                 const PoolWindow& window, T scale, T* __restrict out) {
-  for (std::int64_t c = 0; c < channels; ++c) out[c] = 0;
-  for_positions(window, width, [&](std::int64_t position) {
-    const T* __restrict x = image + position * channels;
-    for (std::int64_t c = 0; c < channels; ++c) out[c] += x[c];
-  });
-  for (std::int64_t c = 0; c < channels; ++c) out[c] *= scale;
-}
-
-/// The same of windows of one channel.
-template <class T>
-bool average_few(const T* plane, std::int64_t width, const PoolLine& line, T scale, T* out) {
-  return for_groups<T>(line, [&]<int kLanes, int kStride>(std::int64_t i) FACULA_INLINED {
-    typename Lanes<T, kLanes>::Values sums{};
-    for_positions(window_of(line, i), width, [&](std::int64_t position) FACULA_INLINED {
-      typename Lanes<T, kLanes>::Values x;
-      load_strided<kStride>(plane + position, line.stride, x);
-      sums += x;
-    });
-    sums *= scale;
-    __builtin_memcpy(out + i, &sums, sizeof sums);
-  });
-}
-
-template <class T>
-void average_line(const T* image, std::int64_t width, std::int64_t channels, const PoolLine& line,
-                  T scale, T* out) {
-  constexpr std::int64_t kFew = 64;  // so few that the error stays that of a few roundings
-  const bool few = std::int64_t{line.rows} * line.columns <= kFew;
-  if (few && channels == 1 && average_few(image, width, line, scale, out)) return;
-  for (std::int64_t i = 0; i < line.count; ++i, out += channels) {
-    const PoolWindow window = window_of(line, i);
-    if (few) {
-      average_few(image, width, channels, window, scale, out);
-    } else {
-      average_many(image, width, channels, window, scale, out);
-    }
-  }
-}
-
-template <class T>
-void average_line_backward(const T* grad, std::int64_t width, std::int64_t channels,
-                           const PoolLine& line, T scale, T* gradient) {
-  for (std::int64_t i = 0; i < line.count; ++i, grad += channels) {
-    for_positions(window_of(line, i), width, [&](std::int64_t position) {
-      T* __restrict target = gradient + position * channels;
-      for (std::int64_t c = 0; c < channels; ++c) target[c] += grad[c] * scale;
-    });
-  }
-}
-
-/// Four lines at a time, so that the sum is read and written less often, and rounded less.
-template <class T>
-[[gnu::always_inline]] inline void add_lines(const T* from, std::int64_t rows, std::int64_t n,
-                                             T* __restrict out) {
-  const auto line = [=](std::int64_t r) { return from + r * n; };
-  std::int64_t r = rows % 4;
-  for (std::int64_t i = 0; i < n; ++i) out[i] = r > 0 ? from[i] : T(0);
-  for (std::int64_t k = 1; k < r; ++k) {
-    for (std::int64_t i = 0; i < n; ++i) out[i] += line(k)[i];
-  }
-  for (; r < rows; r += 4) {
-    const T *a = line(r), *b = line(r + 1), *c = line(r + 2), *d = line(r + 3);
-    for (std::int64_t i = 0; i < n; ++i) out[i] += (a[i] + b[i]) + (c[i] + d[i]);
-  }
-}
-
-template <class T>
-void sum_lines(const T* from, std::int64_t rows, std::int64_t n, T* out) {
-  add_lines(from, rows, n, out);
-}
-
-template <class T>
-void sum_windows(const T* line, std::int64_t channels, const AdaptiveWindow* windows,
-                 std::int64_t count, T* out) {
-  for (std::int64_t w = 0; w < count; ++w) {
-    const T* first = line + windows[w].first * channels;
-    if (channels == 1) {
-      add_lines(first, windows[w].positions(), 1, out + w);
-    } else {
-      add_lines(first, windows[w].positions(), channels, out + w * channels);
-    }
-  }
-}
-
-template <class T>
-constexpr PoolLoops<T> loops() {
-  return {max_line<T>,  max_line_backward<T>, average_line<T>, average_line_backward<T>,
-          sum_lines<T>, sum_windows<T>};
-}
+constexpr MaxPoolLoops<T> kLoops = {max_line<T>, max_of_lines<T>, max_line_backward<T>};
 
 }  // namespace
 
-extern const PoolKernels pool_kernels = {loops<float>(), loops<double>()};
+extern const MaxPoolKernels max_pool_kernels = {kLoops<float>, kLoops<double>};
 
 }  // namespace facula::cpu::FACULA_ISA
