@@ -90,6 +90,7 @@ ByMatrix by_matrix(const KernelArgs& args, const ConvShape& s) {
   constexpr std::int64_t kMostPixels = 256, kMostSummed = 1024;
   if (args.in(0).dtype() != kFloat32 || s.groups != 1 || s.kh * s.kw != 1) return ByMatrix::no;
   if (s.stride_h * s.stride_w != 1 || s.pad_h + s.pad_w != 0) return ByMatrix::no;
+  if (s.h * s.w == 1) return ByMatrix::pixels;  // a linear layer
   if (s.c * s.oc < kFewestWeights) return ByMatrix::no;
   const std::int64_t pixels = s.n * s.h * s.w;
   if (conv_kind(args) == ConvKind::backward_weight) {

@@ -37,7 +37,9 @@ const Problem kProblems[] = {
     {{3, 300, 14, 13}, 70, kContiguous, ByMatrix::planes},
     {{1, 1, 9, 9}, 16384, kContiguous, ByMatrix::pixels},
     {{1, 64, 8, 8}, 255, kContiguous, ByMatrix::no},
-    {{257, 150, 1, 1}, 200, kChannelsLast, ByMatrix::no},
+    {{65, 150, 2, 2}, 200, kChannelsLast, ByMatrix::no},
+    {{257, 150, 1, 1}, 200, kChannelsLast, ByMatrix::pixels},
+    {{40, 17, 1, 1}, 9, kContiguous, ByMatrix::pixels},
     {{6, 150, 7, 7}, 200, kContiguous, ByMatrix::no},
 };
 

@@ -46,8 +46,11 @@ void sums_of_any(const Lines& lines, const TensorImpl& self, const TensorImpl& o
   const auto run = [&](std::int64_t from, std::int64_t to, std::int64_t n) {
     const T* x = self.typed<T>() + from;
     Out* y = out.typed<Out>() + to;
+    // Numbers that are known keep sums in registers.
     if (n == kLinesTogether) {
       sums_of_lines<Sum, kLinesTogether>(lines, x, y, kLinesTogether);
+    } else if (n == 1) {
+      sums_of_lines<Sum, 1>(lines, x, y, 1);
     } else {
       sums_of_lines<Sum, Lines::kMaxLines>(lines, x, y, n);
     }
