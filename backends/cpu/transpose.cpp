@@ -5,6 +5,7 @@
 
 #include "backends/cpu/kernels/convert.h"
 #include "backends/cpu/kernels/gemm.h"
+#include "backends/cpu/kernels/interleave.h"
 #include "backends/cpu/streaming.h"
 #include "base/small_vector.h"
 #include "base/thread_pool.h"
@@ -66,12 +67,32 @@ struct Plan {
   std::int64_t tiles_other() const { return (other.size + tile_other - 1) / tile_other; }
 };
 
+bool are_interleaved(std::int64_t channels, std::int64_t stride) {
+  return channels == stride && channels >= kFewestInterleaved && channels <= kMostInterleaved;
+}
+
+template <class E>
+const InterleaveLoops<E>& interleave_loops() {
+  const InterleaveKernels& kernels = interleave_kernels();
+  if constexpr (sizeof(E) == 1) return kernels.of_1;
+  if constexpr (sizeof(E) == 2) return kernels.of_2;
+  if constexpr (sizeof(E) == 4) return kernels.of_4;
+  if constexpr (sizeof(E) == 8) return kernels.of_8;
+}
+
 /// `n` rows of `k` elements, `stride` apart, as `k` rows of `n`.
 template <class E>
 void transpose(const E* rows, std::int64_t stride, std::int64_t n, std::int64_t k, E* to,
                std::int64_t to_stride) {
-  if constexpr (std::is_floating_point_v<E>) {
-    gemm_loops<E>().transpose(rows, stride, n, k, to, to_stride);
+  const InterleaveLoops<E>& interleave = interleave_loops<E>();
+  if (are_interleaved(k, stride)) {
+    interleave.split(rows, k, n, to, to_stride);
+  } else if (are_interleaved(n, to_stride)) {
+    interleave.join(rows, stride, n, k, to);
+  } else if constexpr (sizeof(E) >= sizeof(float)) {
+    using F = std::conditional_t<sizeof(E) == sizeof(float), float, double>;
+    gemm_loops<F>().transpose(reinterpret_cast<const F*>(rows), stride, n, k,
+                              reinterpret_cast<F*>(to), to_stride);
   } else {
     for (std::int64_t i = 0; i < n; ++i) {
       for (std::int64_t j = 0; j < k; ++j) to[j * to_stride + i] = rows[i * stride + j];
@@ -86,12 +107,14 @@ void copy_tile(const E* from, E* to, const Plan& plan, std::int64_t n_inner, std
   }
   alignas(64) E buffer[kTileElements];
   transpose(from, plan.inner.from, n_inner, n_other, buffer, n_inner);
-  for (std::int64_t k = 0; k < n_other; ++k, to += plan.other.to) {
-    const E* run = buffer + k * n_inner;
+  const bool joined = plan.other.to == n_inner;
+  const std::int64_t runs = joined ? 1 : n_other, length = joined ? n_other * n_inner : n_inner;
+  for (std::int64_t k = 0; k < runs; ++k, to += plan.other.to) {
+    const E* run = buffer + k * length;
     if (plan.stream) {
-      stream(to, run, n_inner * static_cast<std::int64_t>(sizeof(E)));
+      stream(to, run, length * static_cast<std::int64_t>(sizeof(E)));
     } else {
-      std::copy_n(run, n_inner, to);
+      std::copy_n(run, length, to);
     }
   }
 }
@@ -141,18 +164,20 @@ bool copy_transposed(const Tensor& source, const Tensor& destination) {
       plan.outer.push_back(axes[i]);
     }
   }
-  if (plan.other.size < 3) return false;
+  if (plan.other.size < 2) return false;
   plan.stream = worth_streaming(destination.nbytes());
   const std::int64_t bytes = size_of(to.dtype);
-  plan.buffered = plan.stream || bytes < 4;
+  const bool interleaved = are_interleaved(plan.other.size, plan.inner.from) ||
+                           are_interleaved(plan.inner.size, plan.other.to);
+  plan.buffered = plan.stream || (bytes < 4 && !interleaved);
   plan.tile_inner = std::min(plan.inner.size, (plan.stream ? 256 : 64) / bytes);
   plan.tile_other = std::min(plan.other.size, kTileElements / plan.tile_inner);
   plan.tile_inner = std::min(plan.inner.size, kTileElements / plan.tile_other);
   switch (bytes) {
     case 1: run<std::uint8_t>(plan, *source.impl(), to); break;
     case 2: run<std::uint16_t>(plan, *source.impl(), to); break;
-    case 4: run<float>(plan, *source.impl(), to); break;
-    default: run<double>(plan, *source.impl(), to); break;
+    case 4: run<std::uint32_t>(plan, *source.impl(), to); break;
+    default: run<std::uint64_t>(plan, *source.impl(), to); break;
   }
   return true;
 }

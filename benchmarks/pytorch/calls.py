@@ -59,6 +59,16 @@ class Bounded:
         self.tensor = (self.values % bound).to(self.dtype)
         return self
 
+    @property
+    def cl(self):
+        self.tensor = self.tensor.cl
+        return self
+
+    @property
+    def tr(self):
+        self.tensor = self.tensor.tr
+        return self
+
 
 def plain(value):
     if isinstance(value, list):

@@ -90,5 +90,15 @@ TEST(Transpose, LargeResults) {
   }
 }
 
+// The same of pixels of few channels, which become planes, and the other way round.
+TEST(Transpose, LargeImages) {
+  const std::int64_t images = cpu::most_cached_bytes() / 4 / (3 * 67 * 61) + 2;
+  const Tensor x = arange(0, static_cast<double>(images * 3 * 67 * 61), 1, kInt32);
+  const Tensor planes = x.view({images, 3, 67, 61}), pixels = planes.contiguous(kChannelsLast);
+  EXPECT_FALSE(pixels.is_contiguous());
+  expect_same_elements(pixels, planes, "planes to pixels");
+  EXPECT_TRUE(equal(pixels.contiguous(), planes));
+}
+
 }  // namespace
 }  // namespace facula

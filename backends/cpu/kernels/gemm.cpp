@@ -78,75 +78,10 @@ template <class T>
   }
 }
 
-constexpr int kColours = 3;
-
-/// One colour of a vector of pixels, which are as many vectors as colours.
-template <class X, int kColour, std::size_t... I>
-[[gnu::always_inline]] inline typename X::Raw colour_of(const typename X::Raw (&pixels)[kColours],
-                                                        std::index_sequence<I...>) {
-  constexpr int kWidth = X::kWidth;
-  constexpr auto place = [](int pixel) { return kColours * pixel + kColour; };
-  const typename X::Raw front =
-      __builtin_shufflevector(pixels[0], pixels[1], (place(I) < 2 * kWidth ? place(I) : 0)...);
-  return __builtin_shufflevector(
-      front, pixels[2], (place(I) < 2 * kWidth ? static_cast<int>(I) : place(I) - kWidth)...);
-}
-/// The other way round, the vector kPart of them.
-template <class X, int kPart, std::size_t... I>
-[[gnu::always_inline]] inline typename X::Raw pixels_of(const typename X::Raw (&colours)[kColours],
-                                                        std::index_sequence<I...>) {
-  constexpr int kWidth = X::kWidth;
-  constexpr auto colour = [](int lane) { return (kPart * kWidth + lane) % kColours; };
-  constexpr auto pixel = [](int lane) { return (kPart * kWidth + lane) / kColours; };
-  const typename X::Raw first_two =
-      __builtin_shufflevector(colours[0], colours[1], (colour(I) % 2 * kWidth + pixel(I))...);
-  return __builtin_shufflevector(first_two, colours[2],
-                                 (colour(I) < 2 ? static_cast<int>(I) : kWidth + pixel(I))...);
-}
-
-/// Pixels of three colours as planes, or planes as pixels, whole vectors of them: returns how many.
-template <class T, bool kSplit>
-std::int64_t transpose_colours(const T* from, std::int64_t from_stride, std::int64_t n, T* to,
-                               std::int64_t to_stride) {
-  using X = Vec<T>;
-  constexpr auto kLanes = std::make_index_sequence<X::kWidth>();
-  std::int64_t i = 0;
-  for (; i + X::kWidth <= n; i += X::kWidth) {
-    typename X::Raw x[kColours];
-    for (int c = 0; c < kColours; ++c) {
-      x[c] = X::load(kSplit ? from + kColours * i + c * X::kWidth : from + c * from_stride + i);
-    }
-    const auto put = [&](int part, typename X::Raw v) FACULA_INLINED {
-      X::store(kSplit ? to + part * to_stride + i : to + kColours * i + part * X::kWidth, v);
-    };
-    if constexpr (kSplit) {
-      put(0, colour_of<X, 0>(x, kLanes));
-      put(1, colour_of<X, 1>(x, kLanes));
-      put(2, colour_of<X, 2>(x, kLanes));
-    } else {
-      put(0, pixels_of<X, 0>(x, kLanes));
-      put(1, pixels_of<X, 1>(x, kLanes));
-      put(2, pixels_of<X, 2>(x, kLanes));
-    }
-  }
-  return i;
-}
-
 template <class T>
 void transpose(const T* rows, std::int64_t stride, std::int64_t n, std::int64_t k, T* transposed,
                std::int64_t to_stride) {
   constexpr int kWidth = Vec<T>::kWidth;
-  if (k == kColours && stride == kColours) {
-    const std::int64_t done = transpose_colours<T, true>(rows, stride, n, transposed, to_stride);
-    rows += done * stride;
-    transposed += done;
-    n -= done;
-  } else if (n == kColours && to_stride == kColours) {
-    const std::int64_t done = transpose_colours<T, false>(rows, stride, k, transposed, to_stride);
-    rows += done;
-    transposed += done * to_stride;
-    k -= done;
-  }
   for (std::int64_t i = 0; i < n; i += kWidth) {
     const int height = n - i < kWidth ? static_cast<int>(n - i) : kWidth;
     for (std::int64_t j = 0; j < k; j += kWidth) {
