@@ -1,7 +1,9 @@
 #include "backends/cpu/elementwise.h"
 
 #include <algorithm>
+#include <cstring>
 
+#include "backends/cpu/kernels/convert.h"
 #include "backends/cpu/streaming.h"
 #include "base/check.h"
 #include "base/thread_pool.h"
@@ -85,7 +87,7 @@ struct Plan {
       const bool number = k > 0 && strides[0][k] == 0;
       if (strides[0][k] != element_sizes[k] && !number) return false;
       // What differs from row to row is written out for each; loops of two inputs take numbers.
-      if (operands == 3 && !merges(1, 0, k) && strides[1][k] != 0) longest = kShortRow / 4;
+      if (operands == 3 && !merges(1, 0, k) && strides[1][k] != 0) longest = kShortRow / 2;
     }
     return sizes[0] <= longest;
   }
@@ -136,32 +138,28 @@ void set_reach(Plan& plan, const Tensor& out, std::span<const Tensor* const> inp
   plan.reach = {.ask = worth_asking(bytes), .stream = writes_past_caches(plan, out, bytes)};
 }
 
-/// Writes the elements [begin, begin + count) of an operand in the first two dimensions.
-template <class T>
-void expand(const Plan& plan, int k, const char* base, std::int64_t begin, std::int64_t count,
-            T* to) {
-  std::int64_t at = begin % plan.sizes[0];
-  const char* row = base + begin / plan.sizes[0] * plan.strides[1][k];
-  for (std::int64_t done = 0, n; done < count; done += n) {
-    n = std::min(plan.sizes[0] - at, count - done);
-    const T* from = reinterpret_cast<const T*>(row + at * plan.strides[0][k]);
-    if (plan.strides[0][k] == 0) {
-      std::fill_n(to + done, n, *from);
-    } else {
-      std::copy_n(from, n, to + done);
-    }
-    row += plan.strides[1][k];
-    at = 0;
-  }
-}
-
+/// Writes the elements [begin, begin + count) of an operand in the first two dimensions, and up to
+/// kRepeatSlack bytes more.
 void expand(const Plan& plan, int k, const char* base, std::int64_t begin, std::int64_t count,
             std::byte* to) {
-  switch (plan.element_sizes[k]) {
-    case 1: return expand(plan, k, base, begin, count, reinterpret_cast<std::uint8_t*>(to));
-    case 2: return expand(plan, k, base, begin, count, reinterpret_cast<std::uint16_t*>(to));
-    case 4: return expand(plan, k, base, begin, count, reinterpret_cast<std::uint32_t*>(to));
-    default: return expand(plan, k, base, begin, count, reinterpret_cast<std::uint64_t*>(to));
+  const std::int64_t length = plan.sizes[0], size = plan.element_sizes[k];
+  const std::int64_t stride = plan.strides[0][k], next = plan.strides[1][k];
+  std::int64_t at = begin % length;
+  const char* row = base + begin / length * next;
+  for (std::int64_t done = 0, n; done < count; done += n) {
+    n = std::min(length - at, count - done);
+    const std::int64_t rows = at == 0 && stride == 0 ? (count - done) / length : 0;
+    if (stride != 0) {
+      std::memcpy(to, row + at * stride, static_cast<std::size_t>(n * size));
+    } else if (rows > 0) {
+      convert_kernels().repeat_rows(row, next, size, rows, length, to);
+      n = rows * length;
+    } else {
+      convert_kernels().repeat_rows(row, 0, size, 1, n, to);
+    }
+    row += std::max<std::int64_t>(rows, 1) * next;
+    to += n * size;
+    at = 0;
   }
 }
 
@@ -169,7 +167,7 @@ void expand(const Plan& plan, int k, const char* base, std::int64_t begin, std::
 /// that do not follow each other as the output does are written out.
 void run_short_rows(const Plan& plan, ElementwiseLoop loop, const void* attrs, char* const* bases,
                     std::int64_t begin, std::int64_t count) {
-  alignas(64) std::byte written[kMaxOperands][kBlockElements * kLargestElement];
+  alignas(64) std::byte written[kMaxOperands][kBlockElements * kLargestElement + kRepeatSlack];
   char* pointers[kMaxOperands];
   std::int64_t strides[kMaxOperands];
   const std::int64_t block = kBlockElements / plan.sizes[0] * plan.sizes[0];

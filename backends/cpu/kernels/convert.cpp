@@ -159,6 +159,30 @@ void copy_rows(char* to, std::int64_t to_step, const char* from, std::int64_t fr
       copy_by_pieces<1>(to, to_step, from, from_step, bytes, rows);
 }
 
+template <class T>
+void repeat(const char* from, std::int64_t from_step, std::int64_t rows, std::int64_t length,
+            std::byte* to) {
+  constexpr std::int64_t kLine = kLineBytes / sizeof(T);
+  typedef T Line __attribute__((vector_size(kLineBytes)));
+  for (std::int64_t r = 0; r < rows; ++r, from += from_step) {
+    const Line line = Line{} + *reinterpret_cast<const T*>(from);
+    for (std::int64_t k = 0; k < length; k += kLine) {
+      __builtin_memcpy(to + k * sizeof(T), &line, sizeof line);
+    }
+    to += length * sizeof(T);
+  }
+}
+
+void repeat_rows(const char* from, std::int64_t from_step, std::int64_t size, std::int64_t rows,
+                 std::int64_t length, std::byte* to) {
+  switch (size) {
+    case 1: return repeat<std::uint8_t>(from, from_step, rows, length, to);
+    case 2: return repeat<std::uint16_t>(from, from_step, rows, length, to);
+    case 4: return repeat<std::uint32_t>(from, from_step, rows, length, to);
+    default: return repeat<std::uint64_t>(from, from_step, rows, length, to);
+  }
+}
+
 template <class From>
 constexpr ConvertRow row() {
   return {{loop<float, From>, loop<double, From>, loop<std::int32_t, From>,
@@ -171,6 +195,7 @@ constexpr ConvertRow row() {
 extern const ConvertTable convert_kernels = {
     {row<float>(), row<double>(), row<std::int32_t>(), row<std::int64_t>(), row<std::uint8_t>(),
      row<bool>(), row<Half>(), row<BFloat16>(), row<std::int8_t>(), row<std::int16_t>()},
-    copy_rows};
+    copy_rows,
+    repeat_rows};
 
 }  // namespace facula::cpu::FACULA_ISA
