@@ -224,6 +224,34 @@ void dispatch(OpId id, std::initializer_list<const Tensor*> inputs, const void* 
   dispatch(Call{op(id), inputs.begin(), static_cast<std::uint32_t>(inputs.size()), attrs}, outputs);
 }
 
+bool dispatch_over(const Tensor& self, OpId id, std::initializer_list<const Tensor*> inputs,
+                   const void* attrs) {
+  if (tl_mode & (kTracing | kAutocast | kProfiling) || !self.defined()) return false;
+  if (self.device() != kCPU) return false;
+  const Call call{op(id), inputs.begin(), static_cast<std::uint32_t>(inputs.size()), attrs};
+  for (const Tensor* const& input : inputs) {
+    if (!input->defined() || (!(tl_mode & kNoGrad) && input->requires_grad())) return false;
+    // Ops begin with their first operand; others may be read after something has been written.
+    const bool read_before = &input == inputs.begin() || call.op.def.elementwise;
+    const bool same_elements = read_before && input->is_same(self);
+    if (!same_elements && input->impl()->storage == self.impl()->storage) return false;
+  }
+  try {
+    SmallVector<OutputSpec, 4> specs;
+    Infer infer(call, specs);
+    (*call.op.def.infer)(infer);
+    if (specs[0].sizes != self.sizes() || specs[0].dtype != self.dtype()) return false;
+    check_in_place(self, call.op.name, "_");
+    for (const Tensor* input : inputs) settle(*input);
+    Tensor out = self;
+    run_into(call, {&out, 1});
+  } catch (const Error&) {
+    return false;  // the ordinary way finds words for it
+  }
+  count_write(self);
+  return true;
+}
+
 void check_in_place(const Tensor& written, const char* op_name, const char* suffix) {
   TensorImpl& impl = *written.impl();
   settle(written);

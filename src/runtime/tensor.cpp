@@ -6,6 +6,9 @@
 #include "base/check.h"
 #include "core/number_range.h"
 #include "core/tensor_impl.h"
+#include "ops/attrs/index_add.h"
+#include "ops/attrs/scatter.h"
+#include "ops/attrs/scatter_add.h"
 #include "ops/schema/alpha.h"
 #include "ops/schema/in_call.h"
 #include "ops/schema/shape.h"
@@ -233,6 +236,10 @@ const Tensor& Tensor::zero_() const {
 }
 
 const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
+  if (impl_ && fits(value, impl_->dtype)) {
+    const Tensor number = runtime::wrapped_number(value, *this);
+    if (runtime::dispatch_over(*this, OpId::where, {&mask, &number, this}, nullptr)) return *this;
+  }
   return write_result(*this, "masked_fill_",
                       [&] { return facula::masked_fill(*this, mask, value); });
 }
@@ -257,22 +264,29 @@ const Tensor& Tensor::gelu_(std::string_view approximate) const {
 }
 
 const Tensor& Tensor::logical_not_() const {
+  if (runtime::dispatch_over(*this, OpId::logical_not, {this}, nullptr)) return *this;
   return write_result(*this, "logical_not_", [&] { return facula::logical_not(*this); });
 }
 
 // Backward through these keeps none of the values that are overwritten.
 
 const Tensor& Tensor::scatter_(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  const ops::scatter_attrs attrs{dim};
+  if (runtime::dispatch_over(*this, OpId::scatter, {this, &index, &src}, &attrs)) return *this;
   return write_result(*this, "scatter_", [&] { return facula::scatter(*this, dim, index, src); });
 }
 
 const Tensor& Tensor::scatter_add_(std::int64_t dim, const Tensor& index, const Tensor& src) const {
+  const ops::scatter_add_attrs attrs{dim};
+  if (runtime::dispatch_over(*this, OpId::scatter_add, {this, &index, &src}, &attrs)) return *this;
   return write_result(*this, "scatter_add_",
                       [&] { return facula::scatter_add(*this, dim, index, src); });
 }
 
 const Tensor& Tensor::index_add_(std::int64_t dim, const Tensor& index, const Tensor& source,
                                  double alpha) const {
+  const ops::index_add_attrs attrs{dim, alpha};
+  if (runtime::dispatch_over(*this, OpId::index_add, {this, &index, &source}, &attrs)) return *this;
   return write_result(*this, "index_add_",
                       [&] { return facula::index_add(*this, dim, index, source, alpha); });
 }

@@ -237,11 +237,30 @@ void index_select(const KernelArgs& args) {
   run_gather({self, args.out(), index, strides, dim}, self.dtype(), "index_select");
 }
 
+/// Begins with the elements of `self`. Where they are there already, nothing may be written before
+/// all indices are known to be in range.
+void begin_with_self(const KernelArgs& args, const Tensor& index, int dim) {
+  const Tensor &self = args.in(0), &out = args.out();
+  if (self.impl()->data != out.impl()->data) return copy_elements(self, out);
+  const std::int64_t limit = out.dim() > 0 ? out.sizes()[dim] : 1;
+  const Tensor dense = index.contiguous();
+  const auto* places = dense.impl()->typed<std::int64_t>();
+  base::parallel_for((dense.numel() + kSliceElements - 1) / kSliceElements,
+                     [&](std::int64_t slice) {
+                       const std::int64_t begin = slice * kSliceElements;
+                       const std::int64_t end = std::min(begin + kSliceElements, dense.numel());
+                       bool outside = false;
+                       for (std::int64_t i = begin; i < end; ++i)
+                         outside |= places[i] < 0 || places[i] >= limit;
+                       check<IndexError>(!outside, "an index is out of range");
+                     });
+}
+
 void scatter(const KernelArgs& args) {
   const Tensor& out = args.out();
   const Tensor index = args.in(1).to(kInt64);
   const int dim = wrap_dim(args.attrs<ops::scatter_attrs>().dim, out.dim(), "scatter");
-  copy_elements(args.in(0), out);
+  begin_with_self(args, index, dim);
   const Indexed loop(out, args.in(2), index, index.strides(), dim);
   with_element_size(out.dtype(), [&](auto element) {
     loop.run<Action::scatter, decltype(element)>(element, "scatter");
@@ -252,7 +271,7 @@ void scatter_add(const KernelArgs& args) {
   const Tensor& out = args.out();
   const Tensor index = args.in(1).to(kInt64);
   const int dim = wrap_dim(args.attrs<ops::scatter_add_attrs>().dim, out.dim(), "scatter_add");
-  copy_elements(args.in(0), out);
+  begin_with_self(args, index, dim);
   run_add({out, args.in(2), index, index.strides(), dim}, out.dtype(), 1, "scatter_add");
 }
 
@@ -261,7 +280,7 @@ void index_add(const KernelArgs& args) {
   const auto& a = args.attrs<ops::index_add_attrs>();
   const Tensor index = args.in(1).to(kInt64);
   const int dim = wrap_dim(a.dim, out.dim(), "index_add");
-  copy_elements(args.in(0), out);
+  begin_with_self(args, index, dim);
   run_add({out, args.in(2), index, list_strides(index, args.in(2), dim), dim}, out.dtype(), a.alpha,
           "index_add");
 }
