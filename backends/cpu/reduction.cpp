@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backends/cpu/caches.h"
+#include "backends/cpu/kernels/interleave.h"
 #include "backends/cpu/scratch.h"
 #include "base/check.h"
 #include "base/thread_pool.h"
@@ -116,6 +117,24 @@ class Reducer {
     }
   }
 
+  /// Rows of few elements, one behind the other, go by columns, once these are rows of their own.
+  void reduce_tiny_rows(const char* rows, std::int64_t n, std::int64_t length, char* totals) const {
+    // Not so many that the loops take the columns for narrow ones, which they add up in pairs.
+    constexpr std::int64_t kStride = kMostResults + kNarrowColumns;
+    alignas(64) char columns[kMostInterleaved * kStride * sizeof(std::uint64_t)];
+    const auto split = [&](auto element) {
+      using E = decltype(element);
+      interleave_loops<E>().split(reinterpret_cast<const E*>(rows), length, n,
+                                  reinterpret_cast<E*>(columns), kStride);
+    };
+    switch (element_bytes_) {
+      case 1: split(std::uint8_t{}); break;
+      case 4: split(std::uint32_t{}); break;
+      default: split(std::uint64_t{});
+    }
+    loops_.columns(columns, length, kStride * element_bytes_, n, false, totals);
+  }
+
   /// Totals of results [first, first + n), each of the `length` reduced positions from `begin` on,
   /// which neighbour along the innermost reduced axis.
   void reduce_rows(std::int64_t first, std::int64_t n, std::int64_t begin, std::int64_t length,
@@ -127,8 +146,14 @@ class Reducer {
     const bool ask = results_ * count_ * element_bytes_ > most_near_bytes();
     for (std::int64_t i = 0; i < n;) {
       const std::int64_t count = std::min(n - i, kept.size - (first + i) % kept.size);
-      loops_.rows(base + offset_of(kept_, first + i), count, kept.stride, length, stride, ask,
-                  totals + i * static_cast<std::int64_t>(loops_.accumulator_bytes));
+      const char* rows = base + offset_of(kept_, first + i);
+      char* to = totals + i * static_cast<std::int64_t>(loops_.accumulator_bytes);
+      if (length >= kFewestInterleaved && length <= kMostInterleaved && stride == element_bytes_ &&
+          kept.stride == length * element_bytes_) {
+        reduce_tiny_rows(rows, count, length, to);
+      } else {
+        loops_.rows(rows, count, kept.stride, length, stride, ask, to);
+      }
       i += count;
     }
   }

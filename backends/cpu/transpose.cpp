@@ -71,15 +71,6 @@ bool are_interleaved(std::int64_t channels, std::int64_t stride) {
   return channels == stride && channels >= kFewestInterleaved && channels <= kMostInterleaved;
 }
 
-template <class E>
-const InterleaveLoops<E>& interleave_loops() {
-  const InterleaveKernels& kernels = interleave_kernels();
-  if constexpr (sizeof(E) == 1) return kernels.of_1;
-  if constexpr (sizeof(E) == 2) return kernels.of_2;
-  if constexpr (sizeof(E) == 4) return kernels.of_4;
-  if constexpr (sizeof(E) == 8) return kernels.of_8;
-}
-
 /// `n` rows of `k` elements, `stride` apart, as `k` rows of `n`.
 template <class E>
 void transpose(const E* rows, std::int64_t stride, std::int64_t n, std::int64_t k, E* to,

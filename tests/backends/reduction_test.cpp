@@ -75,6 +75,32 @@ TEST(Reduction, FollowsTheDefinition) {
   }
 }
 
+// They are turned, so that whole vectors of rows are added up; always in the order of elements.
+TEST(Reduction, RowsOfFewElements) {
+  Source source(7);
+  for (const std::int64_t rows : {1, 16, 63, 64, 1100, 5000}) {
+    for (const std::int64_t n : {2, 3, 4}) {
+      const Tensor x = source.values({rows, n}),
+                   part = source.values({2, rows, n + 1}).narrow(2, 0, n);
+      for (const Tensor& values : {x, x.to(kFloat64), part}) {
+        Tensor expected = values.select(-1, 0), greatest = expected;
+        for (std::int64_t i = 1; i < n; ++i) {
+          expected = expected + values.select(-1, i);
+          greatest = maximum(greatest, values.select(-1, i));
+        }
+        EXPECT_TRUE(equal(sum(values, {-1}), expected)) << rows << " of " << n;
+        EXPECT_TRUE(equal(amax(values, {-1}), greatest)) << rows << " of " << n;
+      }
+      for (const DType dtype : {kInt32, kInt64, kUInt8, kBool}) {
+        const Tensor numbers = (abs(x) * 3).to(dtype);
+        const Tensor expected = sum(numbers.to(kFloat64), {1});
+        EXPECT_TRUE(equal(sum(numbers, {1}).to(kFloat64), expected)) << name_of(dtype);
+        EXPECT_TRUE(equal(any(numbers, {1}), expected != 0)) << name_of(dtype);
+      }
+    }
+  }
+}
+
 // Totals of 8 bytes and of one, of which other numbers go into a block of columns.
 TEST(Reduction, ColumnsOfEveryWidth) {
   Source source(4);

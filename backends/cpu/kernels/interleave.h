@@ -29,3 +29,17 @@ struct InterleaveKernels {
 }  // namespace facula::cpu
 
 FACULA_DECLARE_KERNELS(InterleaveKernels, interleave)
+
+namespace facula::cpu {
+
+/// Of an unsigned type as large as an element.
+template <class E>
+const InterleaveLoops<E>& interleave_loops() {
+  const InterleaveKernels& kernels = interleave_kernels();
+  if constexpr (sizeof(E) == 1) return kernels.of_1;
+  if constexpr (sizeof(E) == 2) return kernels.of_2;
+  if constexpr (sizeof(E) == 4) return kernels.of_4;
+  if constexpr (sizeof(E) == 8) return kernels.of_8;
+}
+
+}  // namespace facula::cpu
