@@ -85,18 +85,21 @@ struct Band {
   std::int64_t begin, end;
 };
 
-/// Calls body(image, band) for bands of lines that make up all images: large ones are cut where
-/// they are few.
+/// Calls body(image, band) for bands of lines of the results: large images are cut where they are
+/// few.
 template <class Body>
-void for_bands(const Images& images, Body body) {
-  if (images.many()) {
-    return for_images(images, [&](std::int64_t image) { body(image, Band{0, images.height}); });
+void for_bands(const Images& in, const Images& out, Body body) {
+  const std::int64_t elements = std::max(in.positions(), out.positions());
+  if (out.many()) {
+    return for_groups(out.count, slice_of(elements), [&](std::int64_t image) {
+      body(image, Band{0, out.height});
+    });
   }
-  const std::int64_t lines = slice_of(images.width * images.channels);
-  const std::int64_t bands = (images.height + lines - 1) / lines;
-  for_groups(images.count * bands, 1, [&](std::int64_t slice) {
+  const std::int64_t lines = slice_of(elements / std::max<std::int64_t>(1, out.height));
+  const std::int64_t bands = (out.height + lines - 1) / lines;
+  for_groups(out.count * bands, 1, [&](std::int64_t slice) {
     const std::int64_t begin = slice % bands * lines;
-    body(slice / bands, Band{begin, std::min(begin + lines, images.height)});
+    body(slice / bands, Band{begin, std::min(begin + lines, out.height)});
   });
 }
 
@@ -181,9 +184,9 @@ class MaxPool {
 
   void run() const {
     if (!by_lines()) {
-      for_bands(out_, [&](std::int64_t image, const Band& band) { run_windows(image, band); });
+      for_bands(in_, out_, [&](std::int64_t image, const Band& band) { run_windows(image, band); });
     } else if (out_.many()) {
-      for_images(out_, [&](std::int64_t image) { run_by_lines(image); });
+      for_images(in_, [&](std::int64_t image) { run_by_lines(image); });
     } else {
       for (std::int64_t image = 0; image < in_.count; ++image) run_lines_together(image);
     }
@@ -455,7 +458,7 @@ void average_forward(const KernelArgs& args) {
   T* y = args.out().impl()->typed<T>();
   const PoolAxis rows = pool_axis(a.kernel_size, a.stride, a.padding, {1}, 0);
   const PoolAxis columns = pool_axis(a.kernel_size, a.stride, a.padding, {1}, 1);
-  for_bands(out, [&](std::int64_t image, const Band& band) {
+  for_bands(in, out, [&](std::int64_t image, const Band& band) {
     for_lines(in, out, band, rows, columns,
               [&](const PoolLine& line, std::int64_t position, std::int64_t padded) {
                 loops_of<T>(avg_pool_kernels())

@@ -28,7 +28,11 @@ Tensor one_hot(const Tensor& self, std::int64_t num_classes) {
     if (num_classes == -1) num_classes = greatest + 1;
   }
   return in_call("one_hot", {&self}, [&] {
-    return (unsqueeze(self, -1) == arange(num_classes, {kInt64, self.device()})).to(kInt64);
+    const Tensor index = unsqueeze(self, -1);
+    Dims sizes = self.sizes();
+    sizes.push_back(num_classes);
+    const Tensor result = zeros(sizes, {kInt64, self.device()});
+    return result.scatter_(-1, index, ones({}, {kInt64, self.device()}).expand(index.sizes()));
   });
 }
 
