@@ -20,10 +20,10 @@ void dispatch(OpId id, std::initializer_list<const Tensor*> inputs, const void* 
 /// elements. An output may be an input where the op goes through both in the same order.
 void run_into(const Call& call, std::span<Tensor> outputs);
 
-/// Computes the only output of an op over `self`, which is among its inputs, where nobody could tell
-/// the difference from writing a result of its own back: no gradient is recorded, the output has the
-/// size and dtype of `self`, and no other input lies in its memory. Returns false, having done
-/// nothing, otherwise, and for inputs that do not fit.
+/// Computes the only output of an op over `self`, which is among its inputs, where nobody could
+/// tell the difference from writing a result of its own back: no gradient is recorded, the output
+/// has the size and dtype of `self`, and no other input lies in its memory. Returns false, having
+/// done nothing, otherwise, and for inputs that do not fit.
 bool dispatch_over(const Tensor& self, OpId id, std::initializer_list<const Tensor*> inputs,
                    const void* attrs);
 

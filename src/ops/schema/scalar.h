@@ -99,7 +99,8 @@ FACULA_FN DoubleDivision divide(double a, double b) {
   const double n = nearest - select(nearest > ratio, 1.0, 0.0);
   // Products with the divisor's upper half, which is rounded up, are exact. So is the difference:
   // it is below the divisor and a multiple of that one's last place.
-  const double high = as_float(static_cast<int64_t>((as_bits(divisor) + 0x7ffffff) & ~0x7ffffffull));
+  const double high =
+      as_float(static_cast<int64_t>((as_bits(divisor) + 0x7ffffff) & ~0x7ffffffull));
   const double rest = (dividend - n * high) + n * (high - divisor);
   const bool beyond = rest < 0.0;  // the ratio was rounded up
   return {n - select(beyond, 1.0, 0.0), rest + select(beyond, divisor, 0.0)};
