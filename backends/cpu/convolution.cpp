@@ -88,8 +88,15 @@ ByMatrix by_matrix(const KernelArgs& args, const ConvShape& s) {
   constexpr std::int64_t kFewestWeights = 16384, kPlanePixels = 64;
   // Pixels of all images: beyond, packed weights or blocks are faster.
   constexpr std::int64_t kMostPixels = 256, kMostSummed = 1024;
-  if (args.in(0).dtype() != kFloat32 || s.groups != 1 || s.kh * s.kw != 1) return ByMatrix::no;
-  if (s.stride_h * s.stride_w != 1 || s.pad_h + s.pad_w != 0) return ByMatrix::no;
+  if (args.in(0).dtype() != kFloat32 || s.groups != 1) return ByMatrix::no;
+  if (s.stride_h != s.kh || s.stride_w != s.kw || s.pad_h + s.pad_w != 0) return ByMatrix::no;
+  if (s.kh * s.kw != 1) {
+    const bool fits = s.dilation_h * s.dilation_w == 1 && s.oh * s.ow >= kPlanePixels;
+    const bool planes = are_planes(args.in(0)) && are_planes(args.out());
+    const bool forward = conv_kind(args) == ConvKind::forward;
+    return forward && fits && planes && !better_in_channels_last(s) ? ByMatrix::patches
+                                                                    : ByMatrix::no;
+  }
   if (s.h * s.w == 1) return ByMatrix::pixels;  // a linear layer
   if (s.c * s.oc < kFewestWeights) return ByMatrix::no;
   const std::int64_t pixels = s.n * s.h * s.w;

@@ -43,6 +43,21 @@ const Problem kProblems[] = {
     {{6, 150, 7, 7}, 200, kContiguous, ByMatrix::no},
 };
 
+struct Patches {
+  Dims input, kernel;
+  std::int64_t outputs;
+
+  std::string str() const {
+    return fmt::format("input {} kernel {} outputs {}", input, kernel, outputs);
+  }
+};
+
+// The last rows and columns of some images belong to no window.
+const Patches kPatches[] = {{{2, 3, 32, 32}, {4, 4}, 40},
+                            {{1, 3, 67, 50}, {3, 5}, 17},
+                            {{3, 2, 224, 33}, {16, 2}, 64},
+                            {{2, 7, 20, 16}, {2, 2}, 5}};
+
 struct Operands {
   Tensor x, weight, bias, grad;
 
@@ -80,6 +95,26 @@ TEST(Conv2dMatrix, AgreesWithTheReference) {
   for (const Problem& p : kProblems) {
     const Operands operands(source, p);
     expect_like_reference([&] { return operands.all(p); }, 3e-6, p.str());
+  }
+}
+
+TEST(Conv2dMatrix, PatchesOfPlanes) {
+  Source source(84);
+  for (const Patches& p : kPatches) {
+    const Tensor x = source.values(p.input), bias = source.values({p.outputs});
+    const Tensor weight = source.values({p.outputs, p.input[1], p.kernel[0], p.kernel[1]});
+    const ops::conv2d_attrs attrs{p.kernel, {0, 0}, {1, 1}, 1};
+    Tensor out = conv2d(x, weight, bias, p.kernel);
+    const Tensor* inputs[] = {&x, &weight};
+    const KernelArgs args{{op(OpId::conv2d), inputs, 2, &attrs}, &out, 1};
+    EXPECT_EQ(cpu::by_matrix(args, cpu::conv_shape_of(args)), ByMatrix::patches) << p.str();
+    for (const Tensor& w : {weight, weight.contiguous(kChannelsLast)}) {
+      const auto both = [&] {
+        return Results{conv2d(x, w, bias, p.kernel), conv2d(x, w, {}, p.kernel)};
+      };
+      expect_like_reference(both, 3e-6, p.str());
+      expect_same_bits_on_all_threads(both, p.str());
+    }
   }
 }
 

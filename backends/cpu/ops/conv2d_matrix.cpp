@@ -1,5 +1,6 @@
 // 1x1 convolutions of few pixels, or of images in planes, as products with the weights where they
-// lie: others pack them first.
+// lie: others pack them first. So go convolutions of planes whose windows lie side by side, as the
+// first one of a vision transformer does.
 #include <facula/ops.h>
 
 #include "backends/cpu/convolution.h"
@@ -26,14 +27,19 @@ Tensor planes_of(const Tensor& images) {
   return images.detach().view({images.size(0), images.size(1), -1});
 }
 
-/// [outputs, inputs]
-Tensor matrix_of(const Tensor& weight) {
-  return reshape(weight.detach(), {weight.size(0), weight.size(1)});
+/// [outputs, inputs], or elements of a window
+Tensor matrix_of(const Tensor& weight) { return reshape(weight.detach(), {weight.size(0), -1}); }
+
+/// [images, elements of a window, windows] of images whose windows lie side by side.
+Tensor patches_of(const Tensor& images, const ConvShape& s) {
+  const Tensor covered = images.detach().narrow(2, 0, s.oh * s.kh).narrow(3, 0, s.ow * s.kw);
+  const Tensor windows = covered.view({s.n, s.c, s.oh, s.kh, s.ow, s.kw});
+  return reshape(windows.permute({0, 1, 3, 5, 2, 4}), {s.n, s.c * s.kh * s.kw, s.oh * s.ow});
 }
 
-void run_by_planes(const KernelArgs& args, bool forward) {
-  const Tensor planes = planes_of(args.in(0)), weights = matrix_of(args.in(1));
-  const Tensor left = forward ? weights : weights.t();
+/// The weights times the planes of each image.
+void run_by_planes(const KernelArgs& args, const Tensor& planes, bool forward) {
+  const Tensor weights = matrix_of(args.in(1)), left = forward ? weights : weights.t();
   const Tensor repeated = left.expand({planes.size(0), left.size(0), left.size(1)});
   multiply(OpId::bmm, {&repeated, &planes}, planes_of(args.out()));
   if (args.has(2)) args.out().add_(args.in(2).detach().view({-1, 1, 1}));
@@ -70,8 +76,11 @@ void run(const KernelArgs& args) {
   const ConvKind kind = conv_kind(args);
   if (kind == ConvKind::backward_weight) return run_weight_gradient(args);
   const bool forward = kind == ConvKind::forward;
-  by_matrix(args, s) == ByMatrix::planes ? run_by_planes(args, forward)
-                                         : run_by_pixels(args, forward);
+  switch (by_matrix(args, s)) {
+    case ByMatrix::planes: return run_by_planes(args, planes_of(args.in(0)), forward);
+    case ByMatrix::patches: return run_by_planes(args, patches_of(args.in(0), s), forward);
+    default: return run_by_pixels(args, forward);
+  }
 }
 
 }  // namespace
