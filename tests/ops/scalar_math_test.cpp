@@ -262,6 +262,19 @@ std::vector<double> double_arguments(double low, double high) {
   return values;
 }
 
+// Relative to itself in the lower tail, too, down to where it is no normal number.
+TEST(ScalarMath, NormalDistributionOfDoubles) {
+  constexpr Extended kRootOfTwo = 1.41421356237309504880168872420969808L;
+  for (double x : double_arguments(-37, 9)) {
+    if (!(x > -37)) continue;
+    const Extended exact = 0.5L * std::erfc(-Extended{x} / kRootOfTwo);
+    const double tolerance = x < 0 ? 2e-15 : 2.5e-16;
+    ASSERT_LE(std::abs(scalar::normal_cdf(x) - exact), exact * tolerance) << x;
+  }
+  EXPECT_EQ(scalar::gelu(-std::numeric_limits<double>::infinity()), 0.0);
+  EXPECT_TRUE(std::isnan(scalar::gelu(std::numeric_limits<double>::quiet_NaN())));
+}
+
 // Against long double. Those of the C library alone would not do.
 TEST(ScalarMath, DoubleFunctionsAreWithinTwoUlp) {
   const struct {

@@ -221,6 +221,37 @@ FACULA_FN DoublePair log2_pair(double x) {
   return {sum, sum_low + (short_product * 0x1.0e80ff5d27f05p-27 + rest * 0.9617966939259756)};
 }
 
+/// erf(a) - a for 0 <= a < 1; erf(a) / a within 2^-57.
+FACULA_FN double erf_rest(double a) {
+  const double s = a * a, s2 = s * s, s4 = s2 * s2;
+  const double high = (-7.795898827002142e-10 * s + 1.3720064546777686e-08) * s2 +
+                      (-1.6208483801871705e-07 * s + 1.6447424703317362e-06);
+  const double middle = (-1.492473690741966e-05 * s + 0.00012055294904839707) * s2 +
+                        (-0.0008548325975389692 * s + 0.0052239776071164225);
+  const double low = (-0.02686617064323777 * s + 0.11283791670945006) * s2 +
+                     (-0.37612638903183543 * s + 0.1283791670955126);
+  return ((high * s4 + middle) * s4 + low) * a;
+}
+/// e^(a^2) * erfc(a) for a in [1, 28.5]: p(t) / (a + 3) for t = (a - 3) / (a + 3), within 2^-51.
+FACULA_FN double scaled_erfc(double a) {
+  const double inverse = 1.0 / (a + 3.0), t = (a - 3.0) * inverse, t2 = t * t, t4 = t2 * t2;
+  const double p0 = (-0.31046726189929424 * t + 0.5902283571041641) * t2 +
+                    (-0.8833944531698934 * t + 1.0740069070883396);
+  const double p1 = (0.00303406275022911 * t - 0.0012124164805148523) * t2 +
+                    (-0.02682723467171995 * t + 0.11952776128257883);
+  const double p2 = (3.0416341011502746e-05 * t + 0.00010758193340147811) * t2 +
+                    (-0.0002767835169624558 * t - 0.0005483120261792676);
+  const double p3 = (8.306302293811416e-07 * t + 3.0096609922497694e-06) * t2 +
+                    (-4.744222074529927e-06 * t - 1.756946926568844e-05);
+  const double p4 = 6.620134732664351e-08 * t - 6.340889769297512e-07;
+  return ((((p4 * t4 + p3) * t4 + p2) * t4 + p1) * t4 + p0) * inverse;
+}
+/// e^-(high + low) for high >= 0 and 0 <= low < 2^-14.
+FACULA_FN double exp_of_negative(double high, double low) {
+  const auto [r, r_low, shifted] = reduce_exp(at_least(-high, -746.0), kRoundDoubleToScale);
+  return scale(expm1_reduced(r - low), shifted);
+}
+
 /// Common are normal bases above 0 with exponents below 2^10.
 FACULA_FN uint32_t pow_rarity(double a, double b) {
   const auto base = static_cast<uint32_t>(as_bits(a) >> 32) - 0x00100000u;
@@ -297,6 +328,22 @@ FACULA_FN double tanh(double x) {
   const double y = h / (h + 1.0);
   const double near = h - (h * y - (low - 2.0 * y * low));
   return copysign(select(h < 0.34, near, y), x);
+}
+
+FACULA_FN double erf(double x) {
+  const double a = detail::at_most(abs(x), 6.0);
+  const double lack = detail::exp_of_negative(a * a, 0.0) * detail::scaled_erfc(a);
+  return copysign(select(a < 1.0, detail::erf_rest(a) + a, 1.0 - lack), x);
+}
+
+/// (1 + erf(x / sqrt(2))) / 2. In the lower tail the square comes in two parts, the first exact.
+FACULA_FN double normal_cdf(double x) {
+  const double m = detail::at_most(abs(x), 40.0), a = m * 0.7071067811865476;
+  const double front = detail::short_of(m), rest = (m - front) * (m + front);
+  const double tail =
+      detail::exp_of_negative(front * front * 0.5, rest * 0.5) * detail::scaled_erfc(a) * 0.5;
+  const double near = 0.5 + copysign((detail::erf_rest(a) + a) * 0.5, x);
+  return select(a < 1.0, near, select(x < 0.0, tail, 1.0 - tail));
 }
 
 /// (2^k - 2^-k) / 2 * cosh(r) + (2^k + 2^-k) / 2 * sinh(r), in which the multiples of 1 and r
