@@ -119,7 +119,8 @@ class Reducer {
 
   /// Rows of few elements, one behind the other, go by columns, once these are rows of their own.
   void reduce_tiny_rows(const char* rows, std::int64_t n, std::int64_t length, char* totals) const {
-    // Not so many that the loops take the columns for narrow ones, which they add up in pairs.
+    // Rows lie further apart than they are long: otherwise loops would take few columns for narrow
+    // ones, of which they add up several rows side by side, in another order.
     constexpr std::int64_t kStride = kMostResults + kNarrowColumns;
     alignas(64) char columns[kMostInterleaved * kStride * sizeof(std::uint64_t)];
     const auto split = [&](auto element) {

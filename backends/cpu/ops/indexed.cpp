@@ -252,6 +252,7 @@ void begin_with_self(const KernelArgs& args, const Tensor& index, int dim) {
                        bool outside = false;
                        for (std::int64_t i = begin; i < end; ++i)
                          outside |= places[i] < 0 || places[i] >= limit;
+                       // dispatch_over() goes the ordinary way then, which names it.
                        check<IndexError>(!outside, "an index is out of range");
                      });
 }
