@@ -133,6 +133,30 @@ TEST(Reduction, MinimaAndMaximaOfNan) {
   }
 }
 
+// Beyond the caches columns go by eight rows at once, and sums of 64 rows are joined.
+TEST(Reduction, ColumnsBeyondTheCaches) {
+  Source source(8);
+  for (const Problem& p : {Problem{{5, 64, 16500}, {1}}, Problem{{1299, 4100}, {0}}}) {
+    const Tensor values = floor(source.values(p.sizes) * 4);
+    const auto expected = by_definition(values, p);
+    expect_same_bits_with_any_caches(
+        [&] {
+          const Results results = {sum(values, p.dims), amax(values, p.dims), amin(values, p.dims)};
+          for (std::size_t i = 0; i < results.size(); ++i) {
+            EXPECT_TRUE(results[i].to_vector<double>() == expected[i]) << p.str() << i;
+          }
+          return results;
+        },
+        p.str());
+    const Tensor x = source.values(p.sizes);
+    expect_same_bits_with_any_caches(
+        [&] {
+          return Results{sum(x, p.dims), var(x, p.dims)};
+        },
+        p.str());
+  }
+}
+
 // Columns go by four rows at once, and the rest one by one.
 TEST(Reduction, NanInEveryRowOfColumns) {
   Source source(6);

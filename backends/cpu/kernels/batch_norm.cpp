@@ -132,28 +132,28 @@ void stats_columns(const T* x, std::int64_t rows, std::int64_t n, std::int64_t s
   const std::int64_t sample = rows < 32 ? rows : rows / 8;
   T centers[kColumnsTogether], sums[kColumnsTogether], squares[kColumnsTogether];
   clear(sums, n);
-  for_many_rows<8>(x, sample, n, stride,
-                   [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
-                     T sum = first[k];
-#pragma GCC unroll 4
-                     for (std::int64_t r = 1; r < R; ++r) sum += first[r * stride + k];
-                     sums[k] += sum;
-                   });
+  for_many_rows<8, 8>(x, sample, n, stride,
+                      [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
+                        T sum = first[k];
+#pragma GCC unroll 8
+                        for (std::int64_t r = 1; r < R; ++r) sum += first[r * stride + k];
+                        sums[k] += sum;
+                      });
   for (std::int64_t k = 0; k < n; ++k) centers[k] = center_of(sums[k], sample);
   clear(sums, n);
   clear(squares, n);
-  for_many_rows<8>(x, rows, n, stride,
-                   [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
-                     T sum = T(0), square = T(0);
-#pragma GCC unroll 4
-                     for (std::int64_t r = 0; r < R; ++r) {
-                       const T difference = first[r * stride + k] - centers[k];
-                       sum += difference;
-                       square += difference * difference;
-                     }
-                     sums[k] += sum;
-                     squares[k] += square;
-                   });
+  for_many_rows<8, 8>(x, rows, n, stride,
+                      [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
+                        T sum = T(0), square = T(0);
+#pragma GCC unroll 8
+                        for (std::int64_t r = 0; r < R; ++r) {
+                          const T difference = first[r * stride + k] - centers[k];
+                          sum += difference;
+                          square += difference * difference;
+                        }
+                        sums[k] += sum;
+                        squares[k] += square;
+                      });
   for (std::int64_t k = 0; k < n; ++k) {
     moments(centers[k], sums[k], squares[k], rows, mean[k], deviation[k]);
   }
@@ -168,10 +168,10 @@ void stats_rows(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stri
   }
 }
 
-/// The same about the mean of the first quarter, which is in the nearest cache: five times.
+/// The same about the mean of the first eighth, which is in the nearest cache by then.
 template <class T>
-void stats_plane(const T* x, std::int64_t n, T* mean, T* deviation) {
-  const std::int64_t sample = n < 4 * kLanes ? n : n / 4;
+void stats_plane(const T* x, std::int64_t n, bool far, T* mean, T* deviation) {
+  const std::int64_t sample = n < 8 * kLanes ? n : n / 8;
   constexpr int kHalf = kLanes / 2;  // twice as many would not fit the registers of AVX2
   const T center = center_of(plane_sum<T>(sample, [&](std::int64_t k) { return x[k]; }), sample);
   T sums[kHalf] = {}, squares[kHalf] = {};
@@ -183,8 +183,12 @@ void stats_plane(const T* x, std::int64_t n, T* mean, T* deviation) {
   std::int64_t k = 0;
   for (; k + kHalf <= n; k += kHalf) {
     for (int i = 0; i < kHalf; i += kLine<T>) {
-      ask_ahead(x + k + i);
-      ask_second_level<2 * kAheadBytes>(x + k + i);
+      if (far) {
+        ask_ahead(x + k + i);
+        ask_second_level<2 * kAheadBytes>(x + k + i);
+      } else {
+        ask_second_level<2048>(x + k + i);
+      }
     }
     for (int i = 0; i < kHalf; ++i) add(i, k + i);
   }

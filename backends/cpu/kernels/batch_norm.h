@@ -21,8 +21,8 @@ struct BatchNormLoops {
   /// elements apart.
   void (*stats_rows)(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride, T* mean,
                      T* deviation);
-  /// The same of one plane of n elements.
-  void (*stats_plane)(const T* x, std::int64_t n, T* mean, T* deviation);
+  /// The same of one plane of n elements; with `far`, it is asked for long before.
+  void (*stats_plane)(const T* x, std::int64_t n, bool far, T* mean, T* deviation);
   /// out = x * scale + shift; with relu: that of x * scale + shift + residual, where residual may
   /// be null. For planes, `f` points to the coefficients of the plane's channel.
   void (*affine_rows)(const T* x, std::int64_t rows, std::int64_t n, Affine<T> f, T* out);

@@ -151,7 +151,7 @@ template <bool kGreatest, class T>
 void wide_columns(const T* x, std::int64_t x_step, std::int64_t rows, std::int64_t n,
                   std::int64_t* places, std::int64_t place_step) {
   using B = Best<kGreatest, T>;
-  constexpr int kGroup = 4;  // rows
+  constexpr int kGroup = 8;  // rows
   B best[kExtremeColumns / B::kLanes];
   typename B::Rounds nan[kExtremeColumns / B::kLanes] = {};
   const std::int64_t vectors = (n + B::kLanes - 1) / B::kLanes;

@@ -75,15 +75,15 @@ constexpr int kRowsAhead = 4;
 /// Raises `tops` to the maxima of a tile's columns.
 template <class T>
 void raise(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride, T* __restrict tops) {
-  for_many_rows<kRowsAhead>(x, rows, n, stride,
-                            [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
-                              T top = tops[k];
+  for_many_rows<4, kRowsAhead>(x, rows, n, stride,
+                               [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
+                                 T top = tops[k];
 #pragma GCC unroll 4
-                              for (std::int64_t r = 0; r < R; ++r) {
-                                top = larger<T>(top, first[r * stride + k]);
-                              }
-                              tops[k] = top;
-                            });
+                                 for (std::int64_t r = 0; r < R; ++r) {
+                                   top = larger<T>(top, first[r * stride + k]);
+                                 }
+                                 tops[k] = top;
+                               });
 }
 
 /// Sets `sum` to that of a tile's columns, in which no infinity is, and raises `tops`. Of the bound
@@ -94,19 +94,19 @@ template <class T>
                              const T* __restrict shift, T least, T* __restrict sum,
                              T* __restrict tops) {
   for (std::int64_t k = 0; k < n; ++k) sum[k] = T(0);
-  for_many_rows<kRowsAhead>(x, rows, n, stride,
-                            [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
-                              T total = T(0), top = tops[k];
+  for_many_rows<4, kRowsAhead>(x, rows, n, stride,
+                               [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
+                                 T total = T(0), top = tops[k];
 #pragma GCC unroll 4
-                              for (std::int64_t r = 0; r < R; ++r) {
-                                const T own = first[r * stride + k];
-                                const T term = power_of(larger<T>(own - shift[k], least));
-                                total = r == 0 ? term : total + term;
-                                top = larger<T>(top, own);
-                              }
-                              sum[k] += total;
-                              tops[k] = top;
-                            });
+                                 for (std::int64_t r = 0; r < R; ++r) {
+                                   const T own = first[r * stride + k];
+                                   const T term = power_of(larger<T>(own - shift[k], least));
+                                   total = r == 0 ? term : total + term;
+                                   top = larger<T>(top, own);
+                                 }
+                                 sum[k] += total;
+                                 tops[k] = top;
+                               });
 }
 
 /// The same sum of whatever elements.

@@ -10,18 +10,17 @@ namespace {
 template <class T>
 constexpr std::int64_t kLine = 64 / sizeof(T);
 
-/// Calls add<R>(first, k) for every column k of groups of R rows, `stride` elements apart, of which
-/// the first begins at `first`. Rows that come kAhead later, if that is not 0, are asked for into
-/// the second-level cache: where rows begin at multiples of a power of two, there is no room in the
+/// Calls add<R>(first, k) for every column k of groups of R rows, kGroup or one, `stride` elements
+/// apart, of which the first begins at `first`. Rows that come kAhead later are asked for into the
+/// second-level cache: where rows begin at multiples of a power of two, there is no room in the
 /// first for lines of more.
-template <int kAhead, class T, class Add>
+template <int kGroup, int kAhead, class T, class Add>
 [[gnu::always_inline]] inline void for_many_rows(const T* x, std::int64_t rows, std::int64_t n,
                                                  std::int64_t stride, Add add) {
-  constexpr std::int64_t kGroup = 4;
   for (; rows >= kGroup; rows -= kGroup, x += kGroup * stride) {
     std::int64_t k = 0;
     for (; k + kLine<T> <= n; k += kLine<T>) {
-      for (std::int64_t r = kAhead; kAhead > 0 && r < kAhead + kGroup; ++r) {
+      for (std::int64_t r = kAhead; r < kAhead + kGroup; ++r) {
         __builtin_prefetch(x + r * stride + k, 0, 2);
       }
 #pragma GCC unroll 1  // not before it is vectorised

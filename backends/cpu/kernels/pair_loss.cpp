@@ -28,12 +28,12 @@ F functor_of([[maybe_unused]] double parameter) {
 /// Adds the terms of `rounds` times as many pairs as there are lanes.
 template <class F, class T>
 [[gnu::noinline]] void add_rounds(const F& functor, std::int64_t rounds, const T* self,
-                                  const T* target, bool ask_ahead, T* __restrict to) {
+                                  const T* target, std::int64_t ahead, T* __restrict to) {
   T lanes[kLanes] = {};
   for (; rounds > 0; --rounds, self += kLanes, target += kLanes) {
-    for (int i = 0; ask_ahead && i < kLanes; i += static_cast<int>(64 / sizeof(T))) {
-      ask_second_level<4096>(self + i);
-      ask_second_level<4096>(target + i);
+    for (std::size_t i = 0; ahead > 0 && i < kLanes * sizeof(T); i += 64) {
+      ask_second_level(reinterpret_cast<const char*>(self) + ahead + i);
+      ask_second_level(reinterpret_cast<const char*>(target) + ahead + i);
     }
 #pragma GCC unroll 1  // not before it is vectorised
     for (int i = 0; i < kLanes; ++i) lanes[i] += functor(self[i], target[i]);
@@ -43,12 +43,12 @@ template <class F, class T>
 
 template <class F, class T>
 double sum_of_terms(double parameter, const T* self, const T* target, std::int64_t n,
-                    bool ask_ahead) {
+                    std::int64_t ahead) {
   const F functor = functor_of<F>(parameter);
   T totals[kLanes] = {};
   for (std::int64_t rounds = n / kLanes; rounds > 0; rounds -= kRounds) {
     const std::int64_t count = rounds < kRounds ? rounds : kRounds;
-    add_rounds(functor, count, self, target, ask_ahead, totals);
+    add_rounds(functor, count, self, target, ahead, totals);
     self += count * kLanes;
     target += count * kLanes;
   }
@@ -59,7 +59,7 @@ double sum_of_terms(double parameter, const T* self, const T* target, std::int64
       rest[i] = self[i];
       rest_of_target[i] = target[i];
     }
-    add_rounds(functor, 1, rest, rest_of_target, false, terms);
+    add_rounds(functor, 1, rest, rest_of_target, 0, terms);
     for (std::int64_t i = 0; i < left; ++i) totals[i] += terms[i];
   }
   double sum = 0;

@@ -7,10 +7,10 @@
 namespace facula::cpu {
 
 /// The sum of n terms, each of which an elementwise op computes; `parameter` is its attribute, if
-/// it has one.
+/// it has one. Elements are asked for `ahead` bytes before their turn, if that is not 0.
 template <class T>
 using TermSum = double (*)(double parameter, const T* self, const T* target, std::int64_t n,
-                           bool ask_ahead);
+                           std::int64_t ahead);
 
 /// That of the terms of an op (ops/schema/loss.h), or null.
 template <class T>

@@ -125,7 +125,7 @@ void statistics(const Layout& layout, const T* x, double* mean, double* deviatio
   } else {
     layout.for_parts([&](std::int64_t slice, std::int64_t c, std::int64_t offset, std::int64_t n) {
       const std::int64_t result = slice * layout.channels + c;
-      loops<T>().stats_plane(x + offset, n, means + result, deviations + result);
+      loops<T>().stats_plane(x + offset, n, far_last_level(), means + result, deviations + result);
     });
   }
   std::fill_n(mean, layout.channels, 0.0);

@@ -28,11 +28,13 @@ void run(const KernelArgs& args, TermSumOf<T> sum_of) {
   check<ValueError>(sum != nullptr, "pair_loss: add {} to kernels/pair_loss.cpp", attrs.loss);
   const T *x = self.impl()->typed<T>(), *y = target.impl()->typed<T>();
   const std::int64_t numel = self.numel(), slices = (numel + kSlice - 1) / kSlice;
-  const bool ask = worth_asking(self.nbytes() + target.nbytes());
+  const bool beyond_caches = self.nbytes() + target.nbytes() > most_near_bytes();
+  const std::int64_t ahead = !beyond_caches ? 0 : far_last_level() ? 4096 : 2048;
   const Scratch<double> sums(slices);
   base::parallel_for(slices, [&](std::int64_t slice) {
     const std::int64_t begin = slice * kSlice;
-    sums[slice] = sum(attrs.parameter, x + begin, y + begin, std::min(kSlice, numel - begin), ask);
+    sums[slice] =
+        sum(attrs.parameter, x + begin, y + begin, std::min(kSlice, numel - begin), ahead);
   });
   double total = 0;
   for (std::int64_t slice = 0; slice < slices; ++slice) total += sums[slice];

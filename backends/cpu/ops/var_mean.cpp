@@ -7,6 +7,7 @@
 
 #include <facula/ops.h>
 
+#include "backends/cpu/caches.h"
 #include "backends/cpu/kernels/batch_norm.h"
 #include "backends/cpu/loops_of.h"
 #include "backends/cpu/registration.h"
@@ -42,7 +43,8 @@ class Moments {
         deviations_(slices.per_result() * slices.results()) {
     slices.for_each<T>(
         [&](const T* x, std::int64_t n, std::int64_t at) {
-          loops<T>().stats_plane(x, n, means_.data() + at, deviations_.data() + at);
+          loops<T>().stats_plane(x, n, far_last_level(), means_.data() + at,
+                                 deviations_.data() + at);
         },
         [&](const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride, std::int64_t at) {
           loops<T>().stats_rows(x, rows, n, stride, means_.data() + at, deviations_.data() + at);
