@@ -201,6 +201,12 @@ template <class T, int M, int N>
 [[gnu::always_inline]] inline void sum_lanes(const typename Vec<T>::Raw (&vectors)[M][N],
                                              T (&totals)[(M + 3) / 4 * 4][N]) {
 #if defined(__AVX512F__)
+  if constexpr (sizeof(T) == 4 && N == 8 && M <= 2) {
+    __m512 fours[2 * M][4];
+    __builtin_memcpy(fours, vectors, sizeof fours);
+    _mm512_storeu_ps(totals[0], sum_lanes_of_rows<2 * M>(fours));
+    return;
+  }
   if constexpr (sizeof(T) == 4 && N == 4 && M > 1) {
     constexpr int kRest = M % 4;
     for (int r = 0; r + 4 <= M; r += 4) {

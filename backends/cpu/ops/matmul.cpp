@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <utility>
 
 #include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/registration.h"
@@ -21,8 +22,9 @@ constexpr std::int64_t kLargestOfVector = 8 << 20;
 /// Rows up to this length, at least so many with so many: adding up the lanes of every dot product
 /// takes longer than packing one of the matrices, as the library does.
 constexpr std::int64_t kShortRow = 256, kManyRows = 32;
-/// Multiplications that are worth a slice of their own, about 2 microseconds.
-constexpr std::int64_t kSliceWork = 128 << 10;
+/// Multiplications that are worth a slice of their own, about 2 microseconds: of products, and of a
+/// vector, each of which reads an element.
+constexpr std::int64_t kSliceWork = 128 << 10, kSliceWorkOfVector = 32 << 10;
 /// Elements that are worth a slice where the activation has a pass of its own.
 constexpr std::int64_t kActivatedElements = 16 << 10;
 /// Depth that is multiplied at once, so that the rows in use stay in the caches.
@@ -95,48 +97,67 @@ class Tiles {
 
   /// Both matrices are read along their rows: nothing is packed or transposed.
   void run_dots() const {
-    const bool by_rows = p_.m >= p_.n;
-    const bool ahead = p_.m >= kRowsToAskAhead || p_.n * p_.k >= kElementsToAskAhead;
-    const MatmulCut cut(by_rows, by_rows ? p_.m : p_.n, work() / kSliceWork, by_rows ? 12 : 8);
+    const bool by_rows = p_.m >= p_.n, vector = std::min(p_.m, p_.n) == 1;
+    const std::int64_t slices = work() / (vector ? kSliceWorkOfVector : kSliceWork);
+    const MatmulCut cut(by_rows, by_rows ? p_.m : p_.n, slices, by_rows ? 12 : 8);
+    const std::int64_t parts = std::min(work() / kSliceWork, p_.k / kDepthOfDots);
+    if (p_.batch == 1 && cut.pieces == 1 && parts > 1) return run_long_dots(parts);
     for_blocks(
         cut, [](std::int64_t, std::int64_t) { return nullptr; },
         [&](std::nullptr_t, std::int64_t b, std::int64_t i, std::int64_t m, std::int64_t j,
-            std::int64_t n) {
-          if (p_.n == 1 && !p_.bias) return dots_with_vector(b, i, m);
-          for (std::int64_t k = 0; k < p_.k; k += kDepthOfDots) {
-            loops_.dots({.m = m,
-                         .n = n,
-                         .k = std::min(kDepthOfDots, p_.k - k),
-                         .a = {left(b, i, k), p_.left.row_stride, nullptr},
-                         .b = {right(b, k, j), p_.right.column_stride, nullptr},
-                         .batch = 1,
-                         .a_step = 0,
-                         .b_step = 0,
-                         .c = out(b, i, j),
-                         .c_stride = p_.n,
-                         .column_bias = k == 0 ? bias(j) : nullptr,
-                         .accumulate = k > 0,
-                         .ahead = ahead});
-          }
-        });
+            std::int64_t n) { dots(b, i, m, j, n, 0, p_.k, out(b, i, j)); });
   }
 
-  /// m rows with a vector: as the vector with the rows, whose products are written side by side.
-  void dots_with_vector(std::int64_t b, std::int64_t i, std::int64_t m) const {
-    for (std::int64_t k = 0; k < p_.k; k += kDepthOfDots) {
-      loops_.dots({.m = 1,
-                   .n = m,
-                   .k = std::min(kDepthOfDots, p_.k - k),
-                   .a = {right(b, k, 0), p_.right.column_stride, nullptr},
-                   .b = {left(b, i, k), p_.left.row_stride, nullptr},
-                   .batch = 1,
-                   .a_step = 0,
-                   .b_step = 0,
-                   .c = out(b, i, 0),
-                   .c_stride = m,
-                   .column_bias = nullptr,
-                   .accumulate = k > 0,
-                   .ahead = false});
+  /// Few results of long rows, which are cut into parts; these are added up in order.
+  void run_long_dots(std::int64_t most) const {
+    const std::int64_t blocks = (p_.k + kDepthOfDots - 1) / kDepthOfDots;
+    const std::int64_t length = (blocks + most - 1) / most * kDepthOfDots;
+    const std::int64_t parts = (p_.k + length - 1) / length, size = p_.m * p_.n;
+    const Scratch<T> sums(parts * size);
+    base::parallel_for(parts, [&](std::int64_t part) {
+      const std::int64_t first = part * length;
+      dots(0, 0, p_.m, 0, p_.n, first, std::min(first + length, p_.k), sums.data() + part * size);
+    });
+    for (std::int64_t i = 0; i < size; ++i) {
+      T total = sums[i];
+      for (std::int64_t part = 1; part < parts; ++part) total += sums[part * size + i];
+      *out(0, 0, i) = total;
+    }
+    activate_rows();
+  }
+
+  /// c[m, n] = the products of m rows from i on and n columns from j on, over their elements from
+  /// `first` to `last`; rows of c are as far apart as those of the output.
+  void dots(std::int64_t b, std::int64_t i, std::int64_t m, std::int64_t j, std::int64_t n,
+            std::int64_t first, std::int64_t last, T* c) const {
+    DotBlock<T> block = {
+        .m = m,
+        .n = n,
+        .k = 0,
+        .a = {left(b, i, first), p_.left.row_stride, nullptr},
+        .b = {right(b, first, j), p_.right.column_stride, nullptr},
+        .batch = 1,
+        .a_step = 0,
+        .b_step = 0,
+        .c = c,
+        .c_stride = p_.n,
+        .column_bias = first == 0 ? bias(j) : nullptr,
+        .accumulate = false,
+        .ahead = p_.m >= kRowsToAskAhead || p_.n * p_.k >= kElementsToAskAhead};
+    if (p_.n == 1 && !p_.bias) {
+      // As a vector with rows, whose products are written side by side.
+      std::swap(block.m, block.n);
+      std::swap(block.a, block.b);
+      block.c_stride = m;
+      block.ahead = false;
+    }
+    for (std::int64_t k = first; k < last; k += kDepthOfDots) {
+      block.k = std::min(kDepthOfDots, last - k);
+      loops_.dots(block);
+      block.a.data += kDepthOfDots;
+      block.b.data += kDepthOfDots;
+      block.column_bias = nullptr;
+      block.accumulate = true;
     }
   }
 
