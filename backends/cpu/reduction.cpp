@@ -22,8 +22,11 @@ namespace {
 constexpr std::int64_t kSliceElements = 32768;
 /// One thread is done with so few before another has heard of them and fetched them from its cache.
 constexpr std::int64_t kAloneElements = 65536;
-/// Rows a slice of columns may have even if they are long: fewer totals to join.
-constexpr std::int64_t kMostRows = 64;
+/// Rows a slice of columns has if there are as many, even if they are long: fewer totals to join.
+/// If that makes fewer than so many slices, they have fewer columns.
+constexpr std::int64_t kFewestRows = 64, kFewestSlices = 16;
+/// Loops add up so many rows at once.
+constexpr std::int64_t kRowsTogether = 8;
 
 /// Results a slice of rows has at most, and bytes that each may take meanwhile.
 constexpr std::int64_t kMostResults = 1024, kMostAccumulatorBytes = 16;
@@ -48,6 +51,13 @@ Axes merged(const Axes& axes) {
   return result;
 }
 
+/// How many parts of so many elements, the last of which may be smaller, n are.
+std::int64_t parts_of(std::int64_t n, std::int64_t elements) {
+  return (n + elements - 1) / elements;
+}
+
+std::int64_t rounded_up(std::int64_t n, std::int64_t to) { return parts_of(n, to) * to; }
+
 std::int64_t product(const Axes& axes) {
   std::int64_t n = 1;
   for (const Axis& axis : axes) n *= axis.size;
@@ -56,12 +66,13 @@ std::int64_t product(const Axes& axes) {
 
 /// Byte offset of flat position `i` in the space of `axes`.
 std::int64_t offset_of(const Axes& axes, std::int64_t i) {
+  if (axes.empty()) return 0;
   std::int64_t offset = 0;
-  for (std::size_t k = axes.size(); k-- > 0;) {
+  for (std::size_t k = axes.size() - 1; k > 0; --k) {
     offset += i % axes[k].size * axes[k].stride;
     i /= axes[k].size;
   }
-  return offset;
+  return offset + i * axes[0].stride;
 }
 
 class Reducer {
@@ -164,13 +175,13 @@ class Reducer {
   void run_rows() {
     const std::int64_t run = reduced_.empty() ? 1 : reduced_.back().size;
     const std::int64_t repeats = count_ / run;
-    const std::int64_t cuts = (run + kSliceElements - 1) / kSliceElements;
+    const std::int64_t cuts = parts_of(run, kSliceElements);
     const std::int64_t rows =
         std::clamp(kSliceElements / run, std::int64_t{1}, std::min(results_, kMostResults));
-    const std::int64_t blocks = (results_ + rows - 1) / rows;
+    const std::int64_t blocks = parts_of(results_, rows);
     const std::int64_t repeats_per_slice =
         std::clamp(kSliceElements / (rows * run), std::int64_t{1}, repeats);
-    const std::int64_t groups = (repeats + repeats_per_slice - 1) / repeats_per_slice;
+    const std::int64_t groups = parts_of(repeats, repeats_per_slice);
     const std::int64_t parts = groups * cuts;
     const auto bytes = static_cast<std::int64_t>(loops_.accumulator_bytes);
     const Scratch<char> scratch(parts > 1 ? parts * results_ * bytes : 0);
@@ -198,7 +209,7 @@ class Reducer {
       base::parallel_for(slices, run_slice);
     }
     if (parts == 1) return;
-    base::parallel_for((results_ + kMostResults - 1) / kMostResults, [&](std::int64_t block) {
+    base::parallel_for(parts_of(results_, kMostResults), [&](std::int64_t block) {
       const std::int64_t first = block * kMostResults;
       const std::int64_t n = std::min(kMostResults, results_ - first);
       join(scratch.data() + first * bytes, parts, n, results_);
@@ -214,39 +225,62 @@ class Reducer {
     const Axis inner = kept_.back();
     Axes outer(kept_.begin(), kept_.end() - 1);
     const std::int64_t groups = product(outer);
+    const std::int64_t rows = reduced_.back().size, repeats = count_ / rows;
     const auto most = static_cast<std::int64_t>(kMostColumnBytes / loops_.accumulator_bytes);
-    const std::int64_t blocks = (inner.size + most - 1) / most;
-    const std::int64_t width = std::min(inner.size, most);
-    const std::int64_t rows = reduced_.back().size;
-    const std::int64_t repeats = count_ / rows;
-    const std::int64_t rows_per_cut =
-        std::max({std::int64_t{1}, kSliceElements / width, std::min(kMostRows, rows / 16)});
-    const std::int64_t cuts_per_repeat = (rows + rows_per_cut - 1) / rows_per_cut;
+    const std::int64_t widest = std::min(inner.size, most);
+    const std::int64_t most_rows =
+        rounded_up(std::max(kSliceElements / widest, std::min(kFewestRows, rows)), kRowsTogether);
+    const std::int64_t cuts_per_repeat = parts_of(rows, most_rows);
+    const std::int64_t rows_per_cut = rounded_up(parts_of(rows, cuts_per_repeat), kRowsTogether);
     const std::int64_t cuts = repeats * cuts_per_repeat;
+    const std::int64_t wanted = parts_of(inner.size, parts_of(kFewestSlices, groups * cuts));
+    const std::int64_t width = std::min(
+        widest, rounded_up(std::max(wanted, kSliceElements / rows_per_cut), kNarrowColumns));
+    const std::int64_t blocks = parts_of(inner.size, width);
     const auto bytes = static_cast<std::int64_t>(loops_.accumulator_bytes);
-    const Scratch<char> totals(groups * blocks * cuts * width * bytes);
     const std::int64_t whole = groups * inner.size * count_ * element_bytes_;
     const bool in_order =
         inner.size <= kNarrowColumns && reduced_.back().stride == inner.size * element_bytes_;
     const bool ask = in_order ? worth_asking(whole) : whole > most_near_bytes();
-    auto totals_of = [&](std::int64_t block, std::int64_t cut) {
-      return totals.data() + (block * cuts + cut) * width * bytes;
-    };
-    base::parallel_for(groups * blocks * cuts, [&](std::int64_t slice) {
-      const std::int64_t cut = slice % cuts, block = slice / cuts;
-      const std::int64_t column = block % blocks * most;
+    const auto reduce_cut = [&](std::int64_t block, std::int64_t cut, char* to) {
+      const std::int64_t column = block % blocks * width;
       const std::int64_t row = cut % cuts_per_repeat * rows_per_cut;
       const char* first = base_ + offset_of(outer, block / blocks) + column * element_bytes_ +
                           offset_of(reduced_, cut / cuts_per_repeat * rows + row);
       loops_.columns(first, std::min(rows_per_cut, rows - row), reduced_.back().stride,
-                     std::min(width, inner.size - column), ask, totals_of(block, cut));
+                     std::min(width, inner.size - column), ask, to);
+    };
+    const auto finish_block = [&](std::int64_t block, std::int64_t n, const char* own) {
+      finish(own, block / blocks * inner.size + block % blocks * width, n);
+    };
+    if (cuts == 1) {
+      // Small matrices go together; their columns are not cut.
+      const std::int64_t together =
+          std::clamp(std::min(kSliceElements / (rows * width), most / width), std::int64_t{1},
+                     blocks == 1 ? groups : 1);
+      const std::int64_t slices = parts_of(groups * blocks, together);
+      base::parallel_for(slices, [&](std::int64_t slice) {
+        alignas(64) char own[kMostColumnBytes];
+        const std::int64_t begin = slice * together;
+        const std::int64_t end = std::min(begin + together, groups * blocks);
+        std::int64_t n = 0;
+        for (std::int64_t block = begin; block < end; ++block) {
+          reduce_cut(block, 0, own + n * bytes);
+          n += std::min(width, inner.size - block % blocks * width);
+        }
+        finish_block(begin, n, own);
+      });
+      return;
+    }
+    const Scratch<char> totals(groups * blocks * cuts * width * bytes);
+    base::parallel_for(groups * blocks * cuts, [&](std::int64_t slice) {
+      reduce_cut(slice / cuts, slice % cuts, totals.data() + slice * width * bytes);
     });
     base::parallel_for(groups * blocks, [&](std::int64_t block) {
-      const std::int64_t column = block % blocks * most;
-      const std::int64_t n = std::min(width, inner.size - column);
-      char* own = totals_of(block, 0);
+      char* own = totals.data() + block * cuts * width * bytes;
+      const std::int64_t n = std::min(width, inner.size - block % blocks * width);
       join(own, cuts, n, width);
-      finish(own, block / blocks * inner.size + column, n);
+      finish_block(block, n, own);
     });
   }
 
