@@ -60,7 +60,6 @@ class Lines {
   /// Calls body(offset in a, offset in b, n) for groups of n lines, at most `most`; on all threads.
   void for_each(FunctionRef<void(std::int64_t, std::int64_t, std::int64_t)> body,
                 std::int64_t most) const {
-    constexpr std::int64_t kSliceElements = 16384;
     const std::int64_t blocks = (columns.size + most - 1) / most;
     std::int64_t groups = blocks;
     for (const Axis& axis : outer_) groups *= axis.size;
@@ -91,9 +90,15 @@ class Lines {
     return std::clamp<std::int64_t>((share + 15) / 16 * 16, 128, kMaxLines);
   }
 
+  /// The same of lines that are gone through one by one, or a few at a time.
+  std::int64_t rows_together() const {
+    return std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, along.size));
+  }
+
   Axis along, columns;
 
  private:
+  static constexpr std::int64_t kSliceElements = 16384;
   SmallVector<Axis, kMaxDims> outer_;
 };
 

@@ -13,7 +13,8 @@ constexpr std::int64_t kRowsAhead = 4;
 template <bool kStream, class T>
 void columns_of(const T* __restrict x, std::int64_t x_step, std::int64_t rows, std::int64_t n,
                 T* __restrict y, std::int64_t y_step) {
-  double sums[kCumsumColumns] = {};
+  double sums[kCumsumColumns];
+  for (std::int64_t k = 0; k < n; ++k) sums[k] = 0;
   for (; rows > 0; --rows, x += x_step, y += y_step) {
     std::int64_t k = 0;
     for (; k + kLine<T> <= n; k += kLine<T>) {

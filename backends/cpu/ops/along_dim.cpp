@@ -24,13 +24,16 @@ namespace {
 /// Lines of neighbouring elements that are summed at the same time: an addition waits for the one
 /// before it.
 constexpr std::int64_t kLinesTogether = 4;
+/// Lines beside each other that are too few for loops over them.
+constexpr std::int64_t kFewLines = 16;
 
 /// The running sums of n lines, at most `Most`.
 template <class Sum, std::int64_t Most, class T, class Out>
 [[gnu::always_inline]] inline void sums_of_lines(const Lines& lines, const T* x, Out* y,
                                                  std::int64_t n) {
   const Lines::Axis along = lines.along, next = lines.columns;
-  Sum sums[Most] = {};
+  Sum sums[Most];
+  for (std::int64_t k = 0; k < n; ++k) sums[k] = 0;
   for (std::int64_t i = 0; i < along.size; ++i) {
     for (std::int64_t k = 0; k < n; ++k) {
       sums[k] += static_cast<Sum>(x[i * along.a + k * next.a]);
@@ -43,19 +46,23 @@ template <class T>
 void sums_of_any(const Lines& lines, const TensorImpl& self, const TensorImpl& out) {
   using Sum = std::conditional_t<std::is_floating_point_v<T>, double, std::int64_t>;
   using Out = std::conditional_t<std::is_floating_point_v<T>, T, std::int64_t>;
+  const bool few = lines.along.a == 1 || lines.columns.size < kFewLines;
   const auto run = [&](std::int64_t from, std::int64_t to, std::int64_t n) {
     const T* x = self.typed<T>() + from;
     Out* y = out.typed<Out>() + to;
+    if (!few) return sums_of_lines<Sum, Lines::kMaxLines>(lines, x, y, n);
     // Numbers that are known keep sums in registers.
-    if (n == kLinesTogether) {
-      sums_of_lines<Sum, kLinesTogether>(lines, x, y, kLinesTogether);
-    } else if (n == 1) {
-      sums_of_lines<Sum, 1>(lines, x, y, 1);
-    } else {
-      sums_of_lines<Sum, Lines::kMaxLines>(lines, x, y, n);
-    }
+    const Lines::Axis next = lines.columns;
+    const auto by = [&]<std::int64_t Count>(std::int64_t k) {
+      for (; k + Count <= n; k += Count) {
+        sums_of_lines<Sum, Count>(lines, x + k * next.a, y + k * next.b, Count);
+      }
+      return k;
+    };
+    const std::int64_t pairs = by.template operator()<kLinesTogether>(0);
+    by.template operator()<1>(by.template operator()<2>(pairs));
   };
-  lines.for_each(run, lines.along.a == 1 ? kLinesTogether : lines.together());
+  lines.for_each(run, few ? lines.rows_together() : lines.together());
 }
 
 /// The same bits for lines that lie beside each other.
@@ -93,7 +100,7 @@ void cumsum(const KernelArgs& args) {
   const int dim = wrap_dim(args.attrs<ops::cumsum_attrs>().dim, self.dim, "cumsum");
   const Lines lines(self, out, dim, true);
   const Lines::Axis along = lines.along, next = lines.columns;
-  const bool columns = along.a != 1 && next.a == 1 && next.b == 1;
+  const bool columns = along.a != 1 && next.a == 1 && next.b == 1 && next.size >= kFewLines;
   const bool rows = along.a == 1 && along.b == 1 && along.size >= kCumsumLongRow;
   with_type(self.dtype, [&](auto element) {
     using T = decltype(element);
@@ -136,7 +143,6 @@ std::int64_t extreme_of_parts(const T* x, std::int64_t n, bool ask) {
 
 template <bool greatest, class T>
 void extremes_of(const Lines& lines, const T* x, std::int64_t* places, bool ask) {
-  constexpr std::int64_t kRowElements = 16384;
   const ExtremeLoops<T>& loops = extreme_loops<greatest, T>();
   const std::int64_t length = lines.along.size;
   const Lines::Axis next = lines.columns;
@@ -144,7 +150,7 @@ void extremes_of(const Lines& lines, const T* x, std::int64_t* places, bool ask)
     const auto rows = [&](std::int64_t from, std::int64_t to, std::int64_t n) {
       loops.rows(x + from, next.a, n, length, places + to, next.b, ask);
     };
-    lines.for_each(rows, std::max<std::int64_t>(1, kRowElements / length));
+    lines.for_each(rows, lines.rows_together());
   } else {
     const auto columns = [&](std::int64_t from, std::int64_t to, std::int64_t n) {
       loops.columns(x + from, lines.along.a, length, n, places + to, next.b, ask);
