@@ -2,6 +2,7 @@
 
 #include <limits>
 #include <type_traits>
+#include <utility>
 
 #include "backends/cpu/kernels/ask_ahead.h"
 
@@ -133,15 +134,61 @@ bool places_in_turn(const T* x, std::int64_t n, std::int64_t lines, std::int64_t
   return true;
 }
 
+/// What all lanes, of which there are twice kDistance, give together, in every lane.
+template <int kDistance, class V, class Join>
+[[gnu::always_inline]] inline V joined_lanes(V lanes, Join join) {
+  [&]<int... I>(std::integer_sequence<int, I...>) FACULA_INLINED {
+    lanes = join(lanes, __builtin_shufflevector(lanes, lanes, (I ^ kDistance)...));
+  }
+  (std::make_integer_sequence<int, sizeof(V) / sizeof lanes[0]>());
+  if constexpr (kDistance > 1) return joined_lanes<kDistance / 2>(lanes, join);
+  return lanes;
+}
+
+/// The place of a row of few vectors: its extreme first, then where that is, without a branch that
+/// depends on elements. False if there is a NaN.
+template <bool kGreatest, class T>
+bool place_in_short_row(const T* x, std::int64_t n, std::int64_t* place) {
+  using B = Best<kGreatest, T>;
+  using Round = typename B::Round;
+  typename B::Rounds lane;
+  for (std::int64_t i = 0; i < B::kLanes; ++i) lane[i] = static_cast<Round>(i);
+  // The last vector overlaps the one before.
+  const auto begin = [=](std::int64_t i) { return i + B::kLanes <= n ? i : n - B::kLanes; };
+  typename B::Values best = B::load(x);
+  typename B::Rounds nan = best != best;
+  for (std::int64_t i = B::kLanes; i < n; i += B::kLanes) {
+    const typename B::Values own = B::load(x + begin(i));
+    best = beats<kGreatest>(own, best) ? own : best;
+    nan |= own != own;
+  }
+  if (any(nan)) return false;
+  best = joined_lanes<B::kLanes / 2>(best, [](auto one, auto other) FACULA_INLINED {
+    return beats<kGreatest>(other, one) ? other : one;
+  });
+  const T extreme = best[0];
+  typename B::Rounds first = typename B::Rounds{} + static_cast<Round>(n);
+  for (std::int64_t i = 0; i < n; i += B::kLanes) {
+    const typename B::Values own = B::load(x + begin(i));
+    const typename B::Rounds at = lane + static_cast<Round>(begin(i));
+    first = (own == extreme) & (at < first) ? at : first;
+  }
+  first = joined_lanes<B::kLanes / 2>(
+      first, [](auto one, auto other) FACULA_INLINED { return other < one ? other : one; });
+  *place = first[0];
+  return true;
+}
+
 template <bool kGreatest, class T>
 void rows(const T* x, std::int64_t x_step, std::int64_t rows, std::int64_t n, std::int64_t* places,
           std::int64_t place_step, bool ask) {
   constexpr std::int64_t kLanes = Best<kGreatest, T>::kLanes, kFew = 16 * kLanes;
   for (; rows > 0; --rows, x += x_step, places += place_step) {
-    const bool found = n < kLanes ? false
-                       : n < kFew
-                           ? places_in_turn<kGreatest, 1>(x, n, 1, kLanes, places, 1, ask)
-                           : places_in_turn<kGreatest, 4>(x, n, 1, 4 * kLanes, places, 1, ask);
+    const bool found =
+        n < kLanes       ? false
+        : n >= kFew      ? places_in_turn<kGreatest, 4>(x, n, 1, 4 * kLanes, places, 1, ask)
+        : sizeof(T) >= 4 ? place_in_short_row<kGreatest>(x, n, places)
+                         : places_in_turn<kGreatest, 1>(x, n, 1, kLanes, places, 1, ask);
     if (!found) *places = place_one_by_one<kGreatest>(x, n, 1);
   }
 }
