@@ -1,5 +1,5 @@
-// Kernels that move a tensor into or out of a part of another: cat, pad, flip, and the gradients of
-// view ops.
+// Kernels that move a tensor into or out of a part of another: cat, pad, flip, roll, and the
+// gradients of view ops.
 #include "backends/cpu/copy.h"
 #include "backends/cpu/registration.h"
 #include "core/tensor_impl.h"
@@ -7,6 +7,7 @@
 #include "ops/attrs/constant_pad.h"
 #include "ops/attrs/diagonal_backward.h"
 #include "ops/attrs/flip.h"
+#include "ops/attrs/roll.h"
 #include "ops/attrs/select_backward.h"
 #include "ops/attrs/slice_backward.h"
 #include "ops/schema/region.h"
@@ -95,6 +96,33 @@ void flip(const KernelArgs& args) {
   copy_elements(part(self, reversed), args.out());
 }
 
+/// Copies source into target, rolled by shifts[i] >= 0 places along dimension i and those after it:
+/// both parts of a dimension at once in the others.
+void roll_parts(const Tensor& source, const Tensor& target, const Dims& shifts, int i) {
+  while (i < shifts.size() && shifts[i] == 0) ++i;
+  if (i == shifts.size()) return copy_elements(source, target);
+  const std::int64_t size = source.sizes()[i], shift = shifts[i];
+  roll_parts(part(source, slice_of(source, i, 0, size - shift)),
+             part(target, slice_of(target, i, shift, size)), shifts, i + 1);
+  roll_parts(part(source, slice_of(source, i, size - shift, size)),
+             part(target, slice_of(target, i, 0, shift)), shifts, i + 1);
+}
+
+void roll(const KernelArgs& args) {
+  const auto& [shifts, dims] = args.attrs<ops::roll_attrs>();
+  if (args.out().numel() == 0) return;
+  Tensor source = args.in(0).detach(), target = args.out().detach();
+  if (dims.empty()) source = source.contiguous().view({-1}), target = target.view({-1});
+  Dims places;
+  for (int d = 0; d < source.dim(); ++d) places.push_back(0);
+  for (int i = 0; i < shifts.size(); ++i) {
+    const int d = dims.empty() ? 0 : wrap_dim(dims[i], source.dim(), "roll");
+    const std::int64_t size = source.sizes()[d];
+    places[d] = (places[d] + shifts[i] % size + size) % size;
+  }
+  roll_parts(source, target, places, 0);
+}
+
 }  // namespace
 
 void register_regions() {
@@ -104,6 +132,7 @@ void register_regions() {
   add(OpId::cat, {"copy", nullptr, cat});
   add(OpId::constant_pad, {"copy", nullptr, constant_pad});
   add(OpId::flip, {"copy", nullptr, flip});
+  add(OpId::roll, {"copy", nullptr, roll});
 }
 
 }  // namespace facula::cpu
