@@ -25,6 +25,9 @@ constexpr std::int64_t kShortRow = 256, kManyRows = 32;
 /// Multiplications that are worth a slice of their own, about 2 microseconds: of products, and of a
 /// vector, each of which reads an element.
 constexpr std::int64_t kSliceWork = 128 << 10, kSliceWorkOfVector = 32 << 10;
+/// In a batch: rows too short for dot products, and multiplications of a matrix with a vector that
+/// are over sooner than a tile has begun.
+constexpr std::int64_t kShortRowOfBatch = 8, kTinyWork = 64, kTinySlice = 16 << 10;
 /// Elements that are worth a slice where the activation has a pass of its own.
 constexpr std::int64_t kActivatedElements = 16 << 10;
 /// Depth that is multiplied at once, so that the rows in use stay in the caches.
@@ -42,7 +45,10 @@ class Tiles {
 
   void run() const {
     if (p_.batch * p_.m * p_.n == 0) return;
-    p_.left.rows_dense() && p_.right.columns_dense() && p_.k > 0 ? run_dots() : run_products();
+    if (p_.batch > 1 && p_.n == 1 && work() <= kTinyWork) return run_tiny();
+    const bool dots = p_.left.rows_dense() && p_.right.columns_dense() && p_.k > 0;
+    const bool short_rows = p_.batch > 1 && p_.n > 1 && p_.k <= kShortRowOfBatch;
+    dots && !short_rows ? run_dots() : run_products();
   }
 
  private:
@@ -92,6 +98,21 @@ class Tiles {
     base::parallel_for((p_.m + together - 1) / together, [&](std::int64_t slice) {
       const std::int64_t i = slice * together;
       p_.activation.apply(out(0, i, 0), std::min(together, p_.m - i), p_.n, p_.n);
+    });
+  }
+
+  /// A batch of tiny matrices with as many vectors.
+  void run_tiny() const {
+    const std::int64_t together = kTinySlice / std::max<std::int64_t>(1, work());
+    base::parallel_for((p_.batch + together - 1) / together, [&](std::int64_t slice) {
+      const std::int64_t end = std::min((slice + 1) * together, p_.batch);
+      for (std::int64_t b = slice * together; b < end; ++b) {
+        for (std::int64_t i = 0; i < p_.m; ++i) {
+          T total = 0;
+          for (std::int64_t k = 0; k < p_.k; ++k) total += *left(b, i, k) * *right(b, k, 0);
+          *out(b, i, 0) = total;
+        }
+      }
     });
   }
 
