@@ -113,6 +113,39 @@ TEST(Matmul, OfRowsAndVector) {
   }
 }
 
+// Threads share the rows.
+TEST(Matmul, OfFewLongRows) {
+  Source source(8);
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (const auto& [m, n, k] :
+         {std::array<std::int64_t, 3>{1, 1, 300'001}, {10, 1, 60'000}, {5, 7, 20'000}}) {
+      const Tensor a = source.values({m, k}, dtype), b = source.values({n, k}, dtype);
+      for (const Tensor& bias : {Tensor(), source.values({n}, dtype)}) {
+        const auto run = [&] { return Results{linear(a, b, bias), mm(a, b.t())}; };
+        const std::string what = fmt::format("{}x{}x{}", m, n, k);
+        expect_like_reference(run, tolerance(dtype, k), what);
+        expect_same_bits_on_all_threads(run, what);
+      }
+    }
+  }
+}
+
+TEST(Matmul, BatchesOfTinyMatrices) {
+  Source source(9);
+  for (const DType dtype : {kFloat32, kFloat64}) {
+    for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{3, 1, 3},
+                                  {4, 1, 16},
+                                  {13, 1, 5},
+                                  {7, 1, 0},
+                                  {8, 8, 8},
+                                  {3, 5, 2}}) {
+      const Tensor a = source.values({600, m, k}, dtype), b = source.values({600, n, k}, dtype);
+      expect_like_reference([&] { return Results{bmm(a, b.transpose(1, 2))}; }, tolerance(dtype, k),
+                            fmt::format("{}x{}x{}", m, n, k));
+    }
+  }
+}
+
 TEST(Matmul, SameBitsOnAllThreads) {
   Source source(4);
   for (DType dtype : {kFloat32, kFloat64}) {

@@ -27,6 +27,9 @@ const Problem kProblems[] = {
     {{500, 4200}, {0}},             // columns, more than one block
     {{3, 40, 4200}, {1}},           // as many of each of several matrices
     {{3, 300, 70}, {1}},            // columns of each of several matrices
+    {{900, 10, 16}, {1}},           // of many small ones
+    {{4000, 7, 5}, {1}},
+    {{100, 9000}, {0}},  // few rows
     {{20, 30, 40, 50}, {0, 1, 3}},
     {{2, 3, 4}, {}},
 };
