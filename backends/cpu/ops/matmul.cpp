@@ -151,20 +151,19 @@ class Tiles {
   /// `first` to `last`; rows of c are as far apart as those of the output.
   void dots(std::int64_t b, std::int64_t i, std::int64_t m, std::int64_t j, std::int64_t n,
             std::int64_t first, std::int64_t last, T* c) const {
-    DotBlock<T> block = {
-        .m = m,
-        .n = n,
-        .k = 0,
-        .a = {left(b, i, first), p_.left.row_stride, nullptr},
-        .b = {right(b, first, j), p_.right.column_stride, nullptr},
-        .batch = 1,
-        .a_step = 0,
-        .b_step = 0,
-        .c = c,
-        .c_stride = p_.n,
-        .column_bias = first == 0 ? bias(j) : nullptr,
-        .accumulate = false,
-        .ahead = p_.m >= kRowsToAskAhead || p_.n * p_.k >= kElementsToAskAhead};
+    DotBlock<T> block = {.m = m,
+                         .n = n,
+                         .k = 0,
+                         .a = {left(b, i, first), p_.left.row_stride, nullptr},
+                         .b = {right(b, first, j), p_.right.column_stride, nullptr},
+                         .batch = 1,
+                         .a_step = 0,
+                         .b_step = 0,
+                         .c = c,
+                         .c_stride = p_.n,
+                         .column_bias = first == 0 ? bias(j) : nullptr,
+                         .accumulate = false,
+                         .ahead = p_.m >= kRowsToAskAhead || p_.n * p_.k >= kElementsToAskAhead};
     if (p_.n == 1 && !p_.bias) {
       // As a vector with rows, whose products are written side by side.
       std::swap(block.m, block.n);
