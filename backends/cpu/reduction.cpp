@@ -221,67 +221,87 @@ class Reducer {
     loops_.finish(totals, n, static_cast<double>(count_), out_ + first * out_size_);
   }
 
-  void run_columns() {
-    const Axis inner = kept_.back();
-    Axes outer(kept_.begin(), kept_.end() - 1);
-    const std::int64_t groups = product(outer);
-    const std::int64_t rows = reduced_.back().size, repeats = count_ / rows;
-    const auto most = static_cast<std::int64_t>(kMostColumnBytes / loops_.accumulator_bytes);
-    const std::int64_t widest = std::min(inner.size, most);
-    const std::int64_t most_rows =
-        rounded_up(std::max(kSliceElements / widest, std::min(kFewestRows, rows)), kRowsTogether);
-    const std::int64_t cuts_per_repeat = parts_of(rows, most_rows);
-    const std::int64_t rows_per_cut = rounded_up(parts_of(rows, cuts_per_repeat), kRowsTogether);
-    const std::int64_t cuts = repeats * cuts_per_repeat;
-    const std::int64_t wanted = parts_of(inner.size, parts_of(kFewestSlices, groups * cuts));
-    const std::int64_t width = std::min(
-        widest, rounded_up(std::max(wanted, kSliceElements / rows_per_cut), kNarrowColumns));
-    const std::int64_t blocks = parts_of(inner.size, width);
-    const auto bytes = static_cast<std::int64_t>(loops_.accumulator_bytes);
-    const std::int64_t whole = groups * inner.size * count_ * element_bytes_;
-    const bool in_order =
-        inner.size <= kNarrowColumns && reduced_.back().stride == inner.size * element_bytes_;
-    const bool ask = in_order ? worth_asking(whole) : whole > most_near_bytes();
-    const auto reduce_cut = [&](std::int64_t block, std::int64_t cut, char* to) {
-      const std::int64_t column = block % blocks * width;
-      const std::int64_t row = cut % cuts_per_repeat * rows_per_cut;
-      const char* first = base_ + offset_of(outer, block / blocks) + column * element_bytes_ +
-                          offset_of(reduced_, cut / cuts_per_repeat * rows + row);
-      loops_.columns(first, std::min(rows_per_cut, rows - row), reduced_.back().stride,
-                     std::min(width, inner.size - column), ask, to);
-    };
-    const auto finish_block = [&](std::int64_t block, std::int64_t n, const char* own) {
-      finish(own, block / blocks * inner.size + block % blocks * width, n);
-    };
-    if (cuts == 1) {
-      // Small matrices go together; their columns are not cut.
-      const std::int64_t together =
-          std::clamp(std::min(kSliceElements / (rows * width), most / width), std::int64_t{1},
-                     blocks == 1 ? groups : 1);
-      const std::int64_t slices = parts_of(groups * blocks, together);
-      base::parallel_for(slices, [&](std::int64_t slice) {
-        alignas(64) char own[kMostColumnBytes];
-        const std::int64_t begin = slice * together;
-        const std::int64_t end = std::min(begin + together, groups * blocks);
-        std::int64_t n = 0;
-        for (std::int64_t block = begin; block < end; ++block) {
-          reduce_cut(block, 0, own + n * bytes);
-          n += std::min(width, inner.size - block % blocks * width);
-        }
-        finish_block(begin, n, own);
-      });
-      return;
+  /// How kept columns, which lie beside each other, and reduced rows are cut into slices: `blocks`
+  /// of columns of each of `groups` matrices, `cuts` of the rows of each of those.
+  struct Cuts {
+    explicit Cuts(const Reducer& reducer)
+        : columns(reducer.kept_.back().size),
+          rows(reducer.reduced_.back().size),
+          outer(reducer.kept_.begin(), reducer.kept_.end() - 1),
+          groups(product(outer)),
+          most(static_cast<std::int64_t>(kMostColumnBytes / reducer.loops_.accumulator_bytes)) {
+      const std::int64_t widest = std::min(columns, most);
+      const std::int64_t most_rows =
+          rounded_up(std::max(kSliceElements / widest, std::min(kFewestRows, rows)), kRowsTogether);
+      cuts_of_rows = parts_of(rows, most_rows);
+      rows_per_cut = rounded_up(parts_of(rows, cuts_of_rows), kRowsTogether);
+      cuts = reducer.count_ / rows * cuts_of_rows;
+      const std::int64_t wanted = parts_of(columns, parts_of(kFewestSlices, groups * cuts));
+      width = std::min(widest,
+                       rounded_up(std::max(wanted, kSliceElements / rows_per_cut), kNarrowColumns));
+      blocks = parts_of(columns, width);
     }
-    const Scratch<char> totals(groups * blocks * cuts * width * bytes);
-    base::parallel_for(groups * blocks * cuts, [&](std::int64_t slice) {
-      reduce_cut(slice / cuts, slice % cuts, totals.data() + slice * width * bytes);
+
+    std::int64_t first_column(std::int64_t block) const { return block % blocks * width; }
+    std::int64_t width_of(std::int64_t block) const {
+      return std::min(width, columns - first_column(block));
+    }
+
+    std::int64_t columns, rows;
+    Axes outer;
+    std::int64_t groups, most;  ///< totals that loops take at once
+    std::int64_t cuts_of_rows, rows_per_cut, cuts, width, blocks;
+  };
+
+  void run_columns() {
+    const Cuts c(*this);
+    const std::int64_t whole = c.groups * c.columns * count_ * element_bytes_;
+    const bool in_order =
+        c.columns <= kNarrowColumns && reduced_.back().stride == c.columns * element_bytes_;
+    const bool ask = in_order ? worth_asking(whole) : whole > most_near_bytes();
+    if (c.cuts == 1) return run_whole_columns(c, ask);
+    const std::int64_t bytes = c.width * static_cast<std::int64_t>(loops_.accumulator_bytes);
+    const Scratch<char> totals(c.groups * c.blocks * c.cuts * bytes);
+    base::parallel_for(c.groups * c.blocks * c.cuts, [&](std::int64_t slice) {
+      reduce_columns(c, slice / c.cuts, slice % c.cuts, ask, totals.data() + slice * bytes);
     });
-    base::parallel_for(groups * blocks, [&](std::int64_t block) {
-      char* own = totals.data() + block * cuts * width * bytes;
-      const std::int64_t n = std::min(width, inner.size - block % blocks * width);
-      join(own, cuts, n, width);
-      finish_block(block, n, own);
+    base::parallel_for(c.groups * c.blocks, [&](std::int64_t block) {
+      char* own = totals.data() + block * c.cuts * bytes;
+      join(own, c.cuts, c.width_of(block), c.width);
+      finish_columns(c, block, c.width_of(block), own);
     });
+  }
+
+  /// Where rows are not cut. Small matrices go together; their columns are not cut either.
+  void run_whole_columns(const Cuts& c, bool ask) const {
+    const std::int64_t fit = std::min(kSliceElements / (c.rows * c.width), c.most / c.width);
+    const std::int64_t together = std::clamp(fit, std::int64_t{1}, c.blocks == 1 ? c.groups : 1);
+    const std::int64_t all = c.groups * c.blocks;
+    base::parallel_for(parts_of(all, together), [&](std::int64_t slice) {
+      alignas(64) char own[kMostColumnBytes];
+      const std::int64_t begin = slice * together;
+      std::int64_t n = 0;
+      for (std::int64_t block = begin; block < std::min(begin + together, all); ++block) {
+        reduce_columns(c, block, 0, ask,
+                       own + n * static_cast<std::int64_t>(loops_.accumulator_bytes));
+        n += c.width_of(block);
+      }
+      finish_columns(c, begin, n, own);
+    });
+  }
+
+  void reduce_columns(const Cuts& c, std::int64_t block, std::int64_t cut, bool ask,
+                      char* totals) const {
+    const std::int64_t row = cut % c.cuts_of_rows * c.rows_per_cut;
+    const char* first = base_ + offset_of(c.outer, block / c.blocks) +
+                        c.first_column(block) * element_bytes_ +
+                        offset_of(reduced_, cut / c.cuts_of_rows * c.rows + row);
+    loops_.columns(first, std::min(c.rows_per_cut, c.rows - row), reduced_.back().stride,
+                   c.width_of(block), ask, totals);
+  }
+
+  void finish_columns(const Cuts& c, std::int64_t block, std::int64_t n, const char* totals) const {
+    finish(totals, block / c.blocks * c.columns + c.first_column(block), n);
   }
 
   const ReductionLoops& loops_;
