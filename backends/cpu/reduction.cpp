@@ -6,6 +6,7 @@
 #include "backends/cpu/kernels/interleave.h"
 #include "backends/cpu/scratch.h"
 #include "base/check.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/reduction.h"
@@ -16,6 +17,8 @@ namespace facula::cpu {
 const ReductionLoops* reduction_loops[static_cast<int>(OpId::count)] = {};
 
 namespace {
+
+using base::divide_up;
 
 /// Elements a slice reduces; a longer reduction is cut into several whose totals are joined in a
 /// tree.
@@ -51,12 +54,7 @@ Axes merged(const Axes& axes) {
   return result;
 }
 
-/// How many parts of so many elements, the last of which may be smaller, n are.
-std::int64_t parts_of(std::int64_t n, std::int64_t elements) {
-  return (n + elements - 1) / elements;
-}
-
-std::int64_t rounded_up(std::int64_t n, std::int64_t to) { return parts_of(n, to) * to; }
+std::int64_t rounded_up(std::int64_t n, std::int64_t to) { return divide_up(n, to) * to; }
 
 std::int64_t product(const Axes& axes) {
   std::int64_t n = 1;
@@ -175,13 +173,13 @@ class Reducer {
   void run_rows() {
     const std::int64_t run = reduced_.empty() ? 1 : reduced_.back().size;
     const std::int64_t repeats = count_ / run;
-    const std::int64_t cuts = parts_of(run, kSliceElements);
+    const std::int64_t cuts = divide_up(run, kSliceElements);
     const std::int64_t rows =
         std::clamp(kSliceElements / run, std::int64_t{1}, std::min(results_, kMostResults));
-    const std::int64_t blocks = parts_of(results_, rows);
+    const std::int64_t blocks = divide_up(results_, rows);
     const std::int64_t repeats_per_slice =
         std::clamp(kSliceElements / (rows * run), std::int64_t{1}, repeats);
-    const std::int64_t groups = parts_of(repeats, repeats_per_slice);
+    const std::int64_t groups = divide_up(repeats, repeats_per_slice);
     const std::int64_t parts = groups * cuts;
     const auto bytes = static_cast<std::int64_t>(loops_.accumulator_bytes);
     const Scratch<char> scratch(parts > 1 ? parts * results_ * bytes : 0);
@@ -209,7 +207,7 @@ class Reducer {
       base::parallel_for(slices, run_slice);
     }
     if (parts == 1) return;
-    base::parallel_for(parts_of(results_, kMostResults), [&](std::int64_t block) {
+    base::parallel_for(divide_up(results_, kMostResults), [&](std::int64_t block) {
       const std::int64_t first = block * kMostResults;
       const std::int64_t n = std::min(kMostResults, results_ - first);
       join(scratch.data() + first * bytes, parts, n, results_);
@@ -233,13 +231,13 @@ class Reducer {
       const std::int64_t widest = std::min(columns, most);
       const std::int64_t most_rows =
           rounded_up(std::max(kSliceElements / widest, std::min(kFewestRows, rows)), kRowsTogether);
-      cuts_of_rows = parts_of(rows, most_rows);
-      rows_per_cut = rounded_up(parts_of(rows, cuts_of_rows), kRowsTogether);
+      cuts_of_rows = divide_up(rows, most_rows);
+      rows_per_cut = rounded_up(divide_up(rows, cuts_of_rows), kRowsTogether);
       cuts = reducer.count_ / rows * cuts_of_rows;
-      const std::int64_t wanted = parts_of(columns, parts_of(kFewestSlices, groups * cuts));
+      const std::int64_t wanted = divide_up(columns, divide_up(kFewestSlices, groups * cuts));
       width = std::min(widest,
                        rounded_up(std::max(wanted, kSliceElements / rows_per_cut), kNarrowColumns));
-      blocks = parts_of(columns, width);
+      blocks = divide_up(columns, width);
     }
 
     std::int64_t first_column(std::int64_t block) const { return block % blocks * width; }
@@ -277,7 +275,7 @@ class Reducer {
     const std::int64_t fit = std::min(kSliceElements / (c.rows * c.width), c.most / c.width);
     const std::int64_t together = std::clamp(fit, std::int64_t{1}, c.blocks == 1 ? c.groups : 1);
     const std::int64_t all = c.groups * c.blocks;
-    base::parallel_for(parts_of(all, together), [&](std::int64_t slice) {
+    base::parallel_for(divide_up(all, together), [&](std::int64_t slice) {
       alignas(64) char own[kMostColumnBytes];
       const std::int64_t begin = slice * together;
       std::int64_t n = 0;

@@ -9,6 +9,7 @@
 #include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 
 namespace facula::cpu {
@@ -104,7 +105,7 @@ class Tiles {
   /// A batch of tiny matrices with as many vectors.
   void run_tiny() const {
     const std::int64_t together = kTinySlice / std::max<std::int64_t>(1, work());
-    base::parallel_for((p_.batch + together - 1) / together, [&](std::int64_t slice) {
+    base::parallel_for(base::divide_up(p_.batch, together), [&](std::int64_t slice) {
       const std::int64_t end = std::min((slice + 1) * together, p_.batch);
       for (std::int64_t b = slice * together; b < end; ++b) {
         for (std::int64_t i = 0; i < p_.m; ++i) {
@@ -131,9 +132,9 @@ class Tiles {
 
   /// Few results of long rows, which are cut into parts; these are added up in order.
   void run_long_dots(std::int64_t most) const {
-    const std::int64_t blocks = (p_.k + kDepthOfDots - 1) / kDepthOfDots;
-    const std::int64_t length = (blocks + most - 1) / most * kDepthOfDots;
-    const std::int64_t parts = (p_.k + length - 1) / length, size = p_.m * p_.n;
+    const std::int64_t blocks = base::divide_up(p_.k, kDepthOfDots);
+    const std::int64_t length = base::divide_up(blocks, most) * kDepthOfDots;
+    const std::int64_t parts = base::divide_up(p_.k, length), size = p_.m * p_.n;
     const Scratch<T> sums(parts * size);
     base::parallel_for(parts, [&](std::int64_t part) {
       const std::int64_t first = part * length;
