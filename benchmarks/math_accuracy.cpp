@@ -1,14 +1,16 @@
 // The error of our float functions (ops/schema/scalar.h) against the C library's double ones:
 // the maximum over all 2^32 arguments, or for pow and atan2 over 2^28 random pairs, in units in the
-// last place of the result, and the time per element. Needs no library; from the repository root:
+// last place of the result, and the time per element; of our double functions against those of long
+// double for random arguments. Needs no library; from the repository root:
 //
 //   g++ -std=c++20 -O3 -fno-math-errno -fno-trapping-math -ffp-contract=off
 //     -march=x86-64-v3 -pthread -I. -Isrc -Iinclude benchmarks/math_accuracy.cpp -o math_accuracy
 //
-//   ./math_accuracy [--threads N] [--step S] [function...]
+//   ./math_accuracy [--threads N] [--double] [--step S] [function...]
 //
-// --step S tries every S-th bit pattern. A wrong special value (infinity, NaN, sign of zero) counts
-// as an infinite error. An exhaustive run takes one or two minutes a function on one core.
+// --step S tries every S-th bit pattern, or an S-th of 150 million doubles. A wrong special value
+// (infinity, NaN, sign of zero) counts as an infinite error. An exhaustive run takes one or two
+// minutes a function on one core.
 
 #include <algorithm>
 #include <atomic>
@@ -24,10 +26,15 @@
 #include <vector>
 
 #include "ops/schema/scalar.h"
+#include "tests/ops/double_functions.h"
 #include "tests/ops/float_functions.h"
 
 namespace {
 
+using facula::testing::DoubleBinary;
+using facula::testing::DoubleUnary;
+using facula::testing::kDoubleBinary;
+using facula::testing::kDoubleUnary;
 using facula::testing::kUnary;
 using facula::testing::ulp_error;
 using facula::testing::Unary;
@@ -37,14 +44,15 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 struct Worst {
   double error = -1;
-  float a = 0, b = 0;
-  void see(double e, float x, float y = 0) {
+  double a = 0, b = 0;
+  void see(double e, double x, double y = 0) {
     if (e > error) *this = {e, x, y};
   }
 };
 
 struct Options {
   unsigned threads = 1;
+  bool of_double = false;
   uint64_t step = 1;
   std::vector<std::string> names;
   bool wants(const char* name) const {
@@ -181,28 +189,59 @@ Options parse(int argc, char** argv) {
     const bool number = i + 1 < argc && std::atoi(argv[i + 1]) > 0;
     if (argument == "--threads" && number) {
       options.threads = std::atoi(argv[++i]);
+    } else if (argument == "--double") {
+      options.of_double = true;
     } else if (argument == "--step" && number) {
       options.step = std::atoi(argv[++i]);
     } else if (argument[0] != '-') {
       options.names.push_back(argument);
     } else {
-      std::fprintf(stderr, "usage: %s [--threads N] [--step S] [function...]\n", argv[0]);
+      std::fprintf(stderr, "usage: %s [--threads N] [--double] [--step S] [function...]\n",
+                   argv[0]);
       std::exit(2);
     }
   }
   return options;
 }
 
-}  // namespace
+/// Returns whether a table has the name.
+template <class... Table>
+bool is_known(const std::string& name, const Table&... tables) {
+  const auto has_name = [&](const auto& f) { return f.name == name; };
+  return (std::ranges::any_of(tables, has_name) || ...);
+}
 
-int main(int argc, char** argv) {
-  const Options options = parse(argc, argv);
-  for (const std::string& name : options.names) {
-    const auto has_name = [&](const auto& f) { return f.name == name; };
-    if (std::ranges::any_of(kUnary, has_name) || std::ranges::any_of(kBinary, has_name)) continue;
-    std::fprintf(stderr, "there is no function %s\n", name.c_str());
-    return 2;
+constexpr uint32_t kDoubleChunks = 256;
+constexpr uint64_t kDraws = 100'000;  // of each chunk, six numbers or up to five pairs each
+
+void report_doubles(const Options& options) {
+  std::printf("| function | max ulp | at |\n|---|---|---|\n");
+  const int draws = static_cast<int>(std::max<uint64_t>(kDraws / options.step, 1));
+  for (const DoubleUnary& f : kDoubleUnary) {
+    if (!options.wants(f.name)) continue;
+    const auto work = [&](uint32_t chunk, Worst& worst) {
+      for (const double x : facula::testing::double_arguments(f.low, f.high, chunk, draws)) {
+        worst.see(ulp_error(f.function(x), f.exact(x)), x);
+      }
+    };
+    const Worst worst = over_chunks(options.threads, kDoubleChunks, work);
+    std::printf("| %s | %.3f | %.17g |\n", f.name, worst.error, worst.a);
+    std::fflush(stdout);
   }
+  for (const DoubleBinary& f : kDoubleBinary) {
+    if (!options.wants(f.name)) continue;
+    const auto work = [&](uint32_t chunk, Worst& worst) {
+      for (const auto& [a, b] : f.pairs(chunk, draws)) {
+        worst.see(ulp_error(f.function(a, b), f.exact(a, b)), a, b);
+      }
+    };
+    const Worst worst = over_chunks(options.threads, kDoubleChunks, work);
+    std::printf("| %s | %.3f | %.17g, %.17g |\n", f.name, worst.error, worst.a, worst.b);
+    std::fflush(stdout);
+  }
+}
+
+void report_floats(const Options& options) {
   std::printf("| function | max ulp | at | ns/element |\n|---|---|---|---|\n");
   std::vector<float> out(2048);
   for (const Unary& f : kUnary) {
@@ -221,4 +260,18 @@ int main(int argc, char** argv) {
     std::printf("| %s | %.3f | %.9g, %.9g | %.2f |\n", f.name, worst.error, worst.a, worst.b, ns);
     std::fflush(stdout);
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const Options options = parse(argc, argv);
+  for (const std::string& name : options.names) {
+    const bool known = options.of_double ? is_known(name, kDoubleUnary, kDoubleBinary)
+                                         : is_known(name, kUnary, kBinary);
+    if (known) continue;
+    std::fprintf(stderr, "there is no function %s\n", name.c_str());
+    return 2;
+  }
+  options.of_double ? report_doubles(options) : report_floats(options);
 }

@@ -12,7 +12,7 @@ struct sin_functor : FloatingFunctor {
   }
   static constexpr uint32_t rare = detail::kRareAngle;
   FACULA_FN uint32_t rarity(float x) const { return detail::magnitude_rarity(x); }
-  FACULA_FN uint32_t rarity(double x) const { return detail::angle_rarity(x); }
+  FACULA_FN uint32_t rarity(double x) const { return detail::angle_rarity(x, rare); }
   FACULA_FN float common(float x) const { return common_sin(x); }
   FACULA_FN double common(double x) const { return common_sin(x); }
 };

@@ -15,10 +15,12 @@ struct tan_functor : FloatingFunctor {
   FACULA_FN auto rarity(F x) const {
     return detail::magnitude_rarity(x);
   }
+  FACULA_FN uint32_t rarity(double x) const { return detail::angle_rarity(x, rare); }
   template <class F>
   FACULA_FN F near(F x) const {
     return detail::near_tan(x);
   }
+  FACULA_FN double common(double x) const { return common_tan(x); }
 };
 
 }  // namespace facula::scalar

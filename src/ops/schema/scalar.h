@@ -34,8 +34,8 @@
 // Float results have the same bits on every instruction set and compiler, except for the payload
 // of NaN. Kernel translation units need -O3 -fno-math-errno -fno-trapping-math -ffp-contract=off
 // to vectorise without changing bits; -ffast-math would break both the special values and the
-// rounding. The same holds for double, but for tan, atan, erfc, large angles and rare pairs of
-// pow, which are the C library's.
+// rounding. The same holds for double, but for large angles and rare pairs of pow, which are the
+// C library's.
 //
 // int8, int16 and uint8 follow C: arithmetic yields int, so that a product is passed on as T(x *
 // y).
@@ -49,14 +49,6 @@
 namespace facula::scalar {
 
 // The rest of double.
-FACULA_FN double tan(double x) { return ::tan(x); }
-FACULA_FN double atan(double x) { return ::atan(x); }
-#if defined(__CUDA_ARCH__)
-FACULA_FN double erfc(double x) { return ::erfc(x); }
-#else
-// In double, that of glibc 2.36 is off by up to 3.5 ulp.
-FACULA_FN double erfc(double x) { return static_cast<double>(::erfcl(x)); }
-#endif
 FACULA_FN double normal_pdf(double x) { return 0.3989422804014327 * exp(-0.5 * x * x); }
 // Beyond -40 the second factor is 0, and infinity is not to meet it.
 FACULA_FN double gelu(double x) { return max(x, -40.0) * normal_cdf(x); }

@@ -73,14 +73,14 @@ FACULA_FN double expm1_reduced(double r) {
   return exp_rest(r, s) * s + r;
 }
 
-/// (1 + t) * 2^k for |t| <= 1/2 and k = shifted - kRoundDoubleToScale in [-1100, 1030], in two
+/// m * 2^k for m in [2^-6, 2] and k = shifted - kRoundDoubleToScale in [-1100, 1030], in two
 /// factors, see powers_of_two().
-FACULA_FN double scale(double t, double shifted) {
+FACULA_FN double times_power(double m, double shifted) {
   const uint64_t bits = as_bits(shifted);  // the lowest are 2046 + k
   const uint64_t half = (bits >> 1) << 52;
   const double first = as_float(static_cast<int64_t>(half));
   const double second = as_float(static_cast<int64_t>((bits << 52) - half));
-  return (t * first + first) * second;
+  return m * first * second;
 }
 
 /// (e^x - 1) / 2 for x in [-40, 710]: high + low.
@@ -191,10 +191,54 @@ FACULA_FN double small_sin(DoubleAngle angle, uint64_t quarters) {
   return as_float(static_cast<int64_t>(y));
 }
 
-/// In which kSmallDoubleAngle has the rarity of kSmallAngle as a float.
-FACULA_FN uint32_t angle_rarity(double x) {
+/// tan(angle) from t = tan(r / 2), whose polynomial is within 2^-62 of itself, and what rounding
+/// took from it: 2 t / (1 - t^2) as 2 t (1 + t^2 / (1 - t^2)) or, for odd n, (t - 1/t) / 2, where
+/// the inverse is that of a short number and completed by its exact remainder.
+FACULA_FN double small_tan(DoubleAngle angle) {
+  const double h = 0.5 * angle.r, s = h * h, s2 = s * s;
+  const double high = (0.00013348555538051507 * s + 0.00022641606815721656) * s2 +
+                      (0.0005924016954190282 * s + 0.0014555696265021495);
+  const double middle = (0.0035921461983752937 * s + 0.008863234774192113) * s2 +
+                        (0.021869488554173044 * s + 0.0539682539680362);
+  const double p =
+      (high * (s2 * s2) + middle) * s2 + (0.13333333333333436 * s + 0.3333333333333333);
+  const auto [t, t_low] = sum_of(h, p * (s * h) + 0.5 * angle.low);
+  const double square = t * t, short_t = short_of(t);
+  const bool odd = as_float(static_cast<int64_t>((angle.n & 1) << 62)) != 0.0;
+  const double q = select(odd, 1.0, square) / select(odd, short_t, 1.0 - square);
+  const double even = t + (t * q + t_low * (1.0 + 3.0 * square));
+  const double q_high = short_of(q);
+  const double remainder = (1.0 - q_high * short_t) - (q - q_high) * short_t;
+  const double longer = ((t - short_t) + t_low) * q;  // than the short number, of itself
+  const auto [sum, sum_low] = sum_of(-q, t);
+  const double odd_sum = sum + (sum_low - q * (remainder - (longer - longer * longer)));
+  return select(odd, 0.5 * odd_sum, copysign(2.0 * even, angle.r));
+}
+
+/// Below `rare` where |x| < kSmallDoubleAngle.
+FACULA_FN uint32_t angle_rarity(double x, uint32_t rare) {
   constexpr uint32_t end = __builtin_bit_cast(uint64_t, kSmallDoubleAngle) >> 32;
-  return static_cast<uint32_t>(as_bits(abs(x)) >> 32) + (kRareAngle - end);
+  return static_cast<uint32_t>(as_bits(abs(x)) >> 32) + (rare - end);
+}
+
+/// What belongs to the one of the tangents 0, 1/2, 1, 3/2 and infinity that `a` is near to.
+FACULA_FN double of_nearest_tangent(double a, double zero, double half, double one,
+                                    double three_halves, double infinity) {
+  const double beyond_one = select(a < 2.4375, three_halves, infinity);
+  const double beyond_half = select(a < 1.1875, one, beyond_one);
+  return select(a < 0.4375, zero, select(a < 0.6875, half, beyond_half));
+}
+
+/// atan(s) - s for |s| <= 7/16, within 2^-57 of atan(s).
+FACULA_FN double atan_rest(double s) {
+  const double z = s * s, z2 = z * z, z4 = z2 * z2;
+  const double high = (0.014773184616983806 * z - 0.033128134256069586) * z2 +
+                      (0.04492259293193656 * z - 0.05216679739313656);
+  const double middle = (0.05876946456755061 * z - 0.06666241923359964) * z2 +
+                        (0.07692285554889286 * z - 0.09090908355602592);
+  const double low = (0.11111111096645038 * z - 0.14285714285566806) * z2 +
+                     (0.1999999999999941 * z - 0.3333333333333333);
+  return ((high * z4 + middle) * z4 + low) * (s * z);
 }
 
 /// log2(x) within 2^-64 of itself for normal x > 0: n + 2 atanh(s) / ln2 for 1 + f in
@@ -221,7 +265,7 @@ FACULA_FN DoublePair log2_pair(double x) {
   return {sum, sum_low + (short_product * 0x1.0e80ff5d27f05p-27 + rest * 0.9617966939259756)};
 }
 
-/// erf(a) - a for 0 <= a < 1; erf(a) / a within 2^-57.
+/// erf(a) - a for |a| < 1; erf(a) / a within 2^-57.
 FACULA_FN double erf_rest(double a) {
   const double s = a * a, s2 = s * s, s4 = s2 * s2;
   const double high = (-7.795898827002142e-10 * s + 1.3720064546777686e-08) * s2 +
@@ -232,24 +276,47 @@ FACULA_FN double erf_rest(double a) {
                      (-0.37612638903183543 * s + 0.1283791670955126);
   return ((high * s4 + middle) * s4 + low) * a;
 }
-/// e^(a^2) * erfc(a) for a in [1, 28.5]: p(t) / (a + 3) for t = (a - 3) / (a + 3), within 2^-51.
-FACULA_FN double scaled_erfc(double a) {
-  const double inverse = 1.0 / (a + 3.0), t = (a - 3.0) * inverse, t2 = t * t, t4 = t2 * t2;
-  const double p0 = (-0.31046726189929424 * t + 0.5902283571041641) * t2 +
-                    (-0.8833944531698934 * t + 1.0740069070883396);
-  const double p1 = (0.00303406275022911 * t - 0.0012124164805148523) * t2 +
-                    (-0.02682723467171995 * t + 0.11952776128257883);
-  const double p2 = (3.0416341011502746e-05 * t + 0.00010758193340147811) * t2 +
-                    (-0.0002767835169624558 * t - 0.0005483120261792676);
-  const double p3 = (8.306302293811416e-07 * t + 3.0096609922497694e-06) * t2 +
-                    (-4.744222074529927e-06 * t - 1.756946926568844e-05);
-  const double p4 = 6.620134732664351e-08 * t - 6.340889769297512e-07;
-  return ((((p4 * t4 + p3) * t4 + p2) * t4 + p1) * t4 + p0) * inverse;
+/// log((a + 2.5) e^(a^2) erfc(a)) of a in [0.79, 28.5], t + t_low being (a - 2.5) / (a + 2.5), but
+/// for kErfcSlope * t. The whole is within 2^-59.
+inline constexpr double kErfcSlope = -0x1.86dcd8p-1;
+FACULA_FN double erfc_exponent(double t, double t_low) {
+  const double t2 = t * t, t4 = t2 * t2;
+  const double p0 = (0.017983809878003132 * t + 0.139252906964546) * t2 +
+                    (-1.0083344437195052e-07 * t + (0.05262263970683601 + kErfcSlope * t_low));
+  const double p1 = (-0.0011575351876645166 * t + 0.004720977023966084) * t2 +
+                    (0.0019463315876779661 * t - 0.023787984322093014);
+  const double p2 = (-0.0001172964521069224 * t + 0.0002545212077155558) * t2 +
+                    (0.0003951968003678963 * t - 0.0010479623264551229);
+  const double p3 = (-7.865326684930323e-06 * t + 1.7923200338740915e-05) * t2 +
+                    (3.182393743640328e-05 * t - 6.631508373909315e-05);
+  const double p4 = (-3.795542999858679e-07 * t + 1.1688565382265263e-06) * t2 +
+                    (1.7571557601655523e-06 * t - 4.7783293119868186e-06);
+  const double p5 = 8.449675814472128e-08 * t - 2.1222375530530108e-07;
+  return ((((p5 * t4 + p4) * t4 + p3) * t4 + p2) * t4 + p1) * t4 + p0;
 }
-/// e^-(high + low) for high >= 0 and 0 <= low < 2^-14.
-FACULA_FN double exp_of_negative(double high, double low) {
-  const auto [r, r_low, shifted] = reduce_exp(at_least(-high, -746.0), kRoundDoubleToScale);
-  return scale(expm1_reduced(r - low), shifted);
+/// erfc(a) for a in [0.79, 28.5], where square + square_low is a^2, within 2^-50 of itself.
+FACULA_FN double erfc_tail(double a, double square, double square_low) {
+  const double inverse = 1.0 / (a + 2.5), t = (a - 2.5) * inverse;
+  const double p = kErfcSlope * t + erfc_exponent(t, 0.0);
+  const auto [exponent, low] = sum_of(at_least(-square, -746.0), p);
+  const auto [r, r_low, shifted] = reduce_exp(exponent, kRoundDoubleToScale);
+  const double power = expm1_reduced(r + (r_low + (low - square_low)));
+  return times_power(power * inverse + inverse, shifted);
+}
+/// The same within 1.8 ulp. The inverse of a + 2.5 is a short number and lacks `lack` of itself; so
+/// t is the sum of a short number, whose product with the slope is exact, and a small one.
+FACULA_FN double exact_erfc_tail(double a) {
+  const double inverse = short_of(1.0 / (a + 2.5)), a_high = short_of(a), a_low = a - a_high;
+  const double rest = ((1.0 - 2.5 * inverse) - a_high * inverse) - a_low * inverse;
+  const double lack = rest + rest * rest;
+  const double t = 1.0 - 5.0 * inverse, t_low = -5.0 * inverse * lack;
+  const auto [most, most_low] = sum_of(-(a_high * a_high), kErfcSlope * t);
+  const auto [exponent, exponent_low] = sum_of(most, erfc_exponent(t + t_low, t_low));
+  const auto [near, near_low, shifted] = reduce_exp(exponent, kRoundDoubleToScale);
+  const double lows = ((most_low + exponent_low) - a_low * (a + a_high)) + near_low;
+  const auto [r, r_low] = sum_of(near, lows + (lack - lack * lack * 0.5));
+  const auto [power, power_low] = sum_of(r, exp_rest(r, r * r) * (r * r));  // of e, less 1
+  return times_power((power * inverse + (power_low + r_low) * inverse) + inverse, shifted);
 }
 
 /// Common are normal bases above 0 with exponents below 2^10.
@@ -265,14 +332,14 @@ FACULA_FN uint32_t pow_rarity(double a, double b) {
 FACULA_FN double exp(double x) {
   const double t = detail::at_most(detail::at_least(x, -746.0), 710.0);
   const auto [r, low, shifted] = detail::reduce_exp(t, detail::kRoundDoubleToScale);
-  return detail::scale(detail::expm1_reduced(r), shifted);
+  return detail::times_power(detail::expm1_reduced(r) + 1.0, shifted);
 }
 
 FACULA_FN double exp2(double x) {
   const double t = detail::at_most(detail::at_least(x, -1076.0), 1025.0);
   const double shifted = t + detail::kRoundDoubleToScale;
   const double r = t - (shifted - detail::kRoundDoubleToScale);  // |r| <= 1/2
-  return detail::scale(detail::expm1_reduced(r * 0.6931471805599453), shifted);
+  return detail::times_power(detail::expm1_reduced(r * 0.6931471805599453) + 1.0, shifted);
 }
 
 FACULA_FN double expm1(double x) {
@@ -332,18 +399,22 @@ FACULA_FN double tanh(double x) {
 
 FACULA_FN double erf(double x) {
   const double a = detail::at_most(abs(x), 6.0);
-  const double lack = detail::exp_of_negative(a * a, 0.0) * detail::scaled_erfc(a);
-  return copysign(select(a < 1.0, detail::erf_rest(a) + a, 1.0 - lack), x);
+  const double far = 1.0 - detail::erfc_tail(a, a * a, 0.0);
+  return copysign(select(a < 0.8, detail::erf_rest(a) + a, far), x);
+}
+FACULA_FN double erfc(double x) {
+  const double a = detail::at_most(abs(x), 27.25);  // erfc of which is 0
+  const double near = (1.0 - x) - detail::erf_rest(x), tail = detail::exact_erfc_tail(a);
+  return select(a < 0.8, near, select(x < 0.0, 2.0 - tail, tail));
 }
 
-/// (1 + erf(x / sqrt(2))) / 2. In the lower tail the square comes in two parts, the first exact.
+/// (1 + erf(x / sqrt(2))) / 2.
 FACULA_FN double normal_cdf(double x) {
   const double m = detail::at_most(abs(x), 40.0), a = m * 0.7071067811865476;
   const double front = detail::short_of(m), rest = (m - front) * (m + front);
-  const double tail =
-      detail::exp_of_negative(front * front * 0.5, rest * 0.5) * detail::scaled_erfc(a) * 0.5;
+  const double tail = detail::erfc_tail(a, front * front * 0.5, rest * 0.5) * 0.5;
   const double near = 0.5 + copysign((detail::erf_rest(a) + a) * 0.5, x);
-  return select(a < 1.0, near, select(x < 0.0, tail, 1.0 - tail));
+  return select(a < 0.8, near, select(x < 0.0, tail, 1.0 - tail));
 }
 
 /// (2^k - 2^-k) / 2 * cosh(r) + (2^k + 2^-k) / 2 * sinh(r), in which the multiples of 1 and r
@@ -389,11 +460,29 @@ FACULA_FN double common_sin(double x) {
 FACULA_FN double common_cos(double x) {
   return detail::small_sin(detail::reduce_small_angle(x), 1);
 }
+FACULA_FN double common_tan(double x) { return detail::small_tan(detail::reduce_small_angle(x)); }
 FACULA_FN double sin(double x) {
   return abs(x) < detail::kSmallDoubleAngle ? common_sin(x) : ::sin(x);
 }
 FACULA_FN double cos(double x) {
   return abs(x) < detail::kSmallDoubleAngle ? common_cos(x) : ::cos(x);
+}
+FACULA_FN double tan(double x) {
+  return abs(x) < detail::kSmallDoubleAngle ? common_tan(x) : ::tan(x);
+}
+
+/// The angle of the nearest tangent c and that of (|x| - c) / (1 + c |x|).
+FACULA_FN double atan(double x) {
+  using detail::of_nearest_tangent;
+  const double a = abs(x);
+  const double numerator = of_nearest_tangent(a, a, 2.0 * a - 1.0, a - 1.0, a - 1.5, -1.0);
+  const double denominator = of_nearest_tangent(a, 1.0, 2.0 + a, 1.0 + a, 1.0 + 1.5 * a, a);
+  const double angle = of_nearest_tangent(a, 0.0, 0x1.dac670561bb4fp-2, 0x1.921fb54442d18p-1,
+                                          0x1.f730bd281f69bp-1, 0x1.921fb54442d18p0);
+  const double angle_low = of_nearest_tangent(a, 0.0, 2.2698777452961687e-17, 3.061616997868383e-17,
+                                              1.3903311031230998e-17, 6.123233995736766e-17);
+  const double s = numerator / denominator;
+  return copysign(angle + (s + (detail::atan_rest(s) + angle_low)), x);
 }
 
 /// a to the power b for normal a > 0 and |b| < 2^10; the C library takes the others.
@@ -406,7 +495,7 @@ FACULA_FN double common_pow(double a, double b) {
   const double shifted = t + detail::kRoundDoubleToScale;
   const double first = product - (shifted - detail::kRoundDoubleToScale);
   const double r = detail::at_most(detail::at_least(first + product_low, -0.51), 0.51);
-  return detail::scale(detail::expm1_reduced(r * 0.6931471805599453), shifted);
+  return detail::times_power(detail::expm1_reduced(r * 0.6931471805599453) + 1.0, shifted);
 }
 FACULA_FN double pow(double a, double b) {
   return detail::pow_rarity(a, b) < detail::kRareLogarithm ? common_pow(a, b) : ::pow(a, b);
