@@ -18,8 +18,8 @@ TEST(Indexed, ShapesOfAllLoops) {
   manual_seed(3);
   constexpr std::int64_t kPlaces = 9;
   const std::vector<std::pair<Dims, int>> problems = {
-      {{1000, 1}, 1}, {{1000, 3}, 1}, {{7, 300, 2}, 2}, {{300, 40}, 1},
-      {{300, 40}, 0}, {{5}, 0},       {{3, 1, 4}, 1},   {{2, 5, 6, 7}, 3},
+      {{1000, 1}, 1}, {{1000, 3}, 1}, {{7, 300, 2}, 2},  {{300, 40}, 1},    {{300, 40}, 0},
+      {{5}, 0},       {{3, 1, 4}, 1}, {{2, 5, 6, 7}, 3}, {{40, 50, 60}, 2},
   };
   for (const auto& [sizes, dim] : problems) {
     SCOPED_TRACE(fmt::format("{} along {}", sizes, dim));
@@ -43,6 +43,11 @@ TEST(Indexed, ShapesOfAllLoops) {
     expect_values(gather(self, dim, index), gathered, 0);
     expect_values(scatter(self, dim, index, values), scattered, 0);
     expect_values(scatter_add(self, dim, index, values), sums, 1e-4);
+    const Tensor list = index.flatten().narrow(0, 0, sizes[dim]);
+    Dims alike = Dims::filled(static_cast<int>(sizes.size()), 1);
+    alike[dim] = sizes[dim];
+    EXPECT_TRUE(equal(index_select(self, dim, list),
+                      gather(self, dim, list.view(alike).expand(sizes).contiguous())));
   }
 }
 

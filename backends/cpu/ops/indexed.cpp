@@ -71,8 +71,9 @@ class Indexed {
     base::parallel_for((pieces + group - 1) / group * cuts, [&](std::int64_t slice) {
       const std::int64_t first = slice % cuts * rows;
       const std::int64_t end = std::min(first + rows, along_.size);
-      const std::int64_t begin = slice / cuts * group;
-      for (std::int64_t i = begin; i < std::min(begin + group, pieces); ++i) {
+      const std::int64_t begin = slice / cuts * group, last = std::min(begin + group, pieces);
+      if (columns_.size == 1) return run_units<action, E>(begin, last, first, end, alpha, op);
+      for (std::int64_t i = begin; i < last; ++i) {
         const std::int64_t column = i % blocks * block;
         run_piece<action, E>(i / blocks, column, std::min(block, columns_.size - column), first,
                              end, alpha, op);
@@ -88,13 +89,13 @@ class Indexed {
 
   /// Few neighbours, or entries along the last dimension, are not worth a loop of their own.
   static int column_dim(const TensorImpl& table, const TensorImpl& grid, int dim) {
-    constexpr std::int64_t kFew = 8;
+    constexpr std::int64_t kFewNeighbours = 8, kFewEntries = 4;
     for (int d = grid.dim; d-- > 0;) {
       const bool neighbours = table.strides[d] == 1 && grid.strides[d] == 1;
-      if (d != dim && neighbours && grid.sizes[d] >= kFew) return d;
+      if (d != dim && neighbours && grid.sizes[d] >= kFewNeighbours) return d;
     }
     const int last = grid.dim - 1;
-    return dim == last && last > 0 && grid.sizes[last] < kFew ? last - 1 : last;
+    return dim == last && last > 0 && grid.sizes[last] < kFewEntries ? last - 1 : last;
   }
 
   std::int64_t checked(std::int64_t index, const char* op) const {
@@ -135,40 +136,83 @@ class Indexed {
     if constexpr (action == Action::scatter_add) self = static_cast<E>(self + alpha * value);
   }
 
-  template <Action action, class E>
-  void run_piece(std::int64_t unit, std::int64_t column, std::int64_t n, std::int64_t first,
-                 std::int64_t end, E alpha, const char* op) const {
-    E* self = reinterpret_cast<E*>(self_) + column * columns_.self;
-    E* values = reinterpret_cast<E*>(values_) + column * columns_.values;
-    const std::int64_t* index = index_ + column * columns_.index;
+  /// Where an outer position's elements begin.
+  struct Place {
+    std::int64_t self = 0, values = 0, index = 0;
+  };
+  Place place_of(std::int64_t unit) const {
+    Place place;
     for (std::size_t k = outer_.size(); k-- > 0;) {
       const std::int64_t position = unit % outer_[k].size;
       unit /= outer_[k].size;
-      self += position * outer_[k].self;
-      values += position * outer_[k].values;
-      index += position * outer_[k].index;
+      place.self += position * outer_[k].self;
+      place.values += position * outer_[k].values;
+      place.index += position * outer_[k].index;
     }
-    if (columns_.size == 1) {
-      const Axis step{0, 0, along_.values, along_.index};
-      run_line<action, E>(self, values + first * step.values, index + first * step.index,
-                          end - first, step, alpha, op);
-      return;
+    return place;
+  }
+
+  /// Entries [first, end) of outer positions [begin, last), which have one column each. Of few
+  /// entries, the divisions that find a position would take longer than what is done there.
+  template <Action action, class E>
+  void run_units(std::int64_t begin, std::int64_t last, std::int64_t first, std::int64_t end,
+                 E alpha, const char* op) const {
+    const Axis step{0, 0, along_.values, along_.index};
+    const Axis inner = outer_.empty() ? Axis{} : outer_.back();
+    for (std::int64_t unit = begin; unit < last;) {
+      Place place = place_of(unit);
+      const std::int64_t run = std::min(last - unit, inner.size - unit % inner.size);
+      for (std::int64_t i = 0; i < run; ++i) {
+        run_line<action, E>(reinterpret_cast<E*>(self_) + place.self,
+                            reinterpret_cast<E*>(values_) + place.values + first * step.values,
+                            index_ + place.index + first * step.index, end - first, step, alpha,
+                            op);
+        place.self += inner.self;
+        place.values += inner.values;
+        place.index += inner.index;
+      }
+      unit += run;
     }
-    const bool dense = columns_.index == 0 && columns_.self == 1 && columns_.values == 1;
+  }
+
+  template <Action action, class E>
+  void run_piece(std::int64_t unit, std::int64_t column, std::int64_t n, std::int64_t first,
+                 std::int64_t end, E alpha, const char* op) const {
+    const Place place = place_of(unit);
+    E* self = reinterpret_cast<E*>(self_) + place.self + column * columns_.self;
+    E* values = reinterpret_cast<E*>(values_) + place.values + column * columns_.values;
+    const std::int64_t* index = index_ + place.index + column * columns_.index;
+    const bool alike = columns_.index == 0;  // one place for all columns
+    if (alike && columns_.self == 1 && columns_.values == 1) {
+      return run_rows<action, E>(self, values, index, n, first, end, alpha, op);
+    }
     for (std::int64_t j = first; j < end; ++j) {
       const std::int64_t* own = index + j * along_.index;
       E* target = values + j * along_.values;
-      if (dense) {
-        if (j + kRowsAhead < end) ask_for(self, own[kRowsAhead * along_.index], n);
-        E* row = self + checked(*own, op) * along_.self;
-        if (action == Action::gather && n >= kLongRow) {
-          std::memcpy(target, row, static_cast<std::size_t>(n) * sizeof(E));
-          continue;
-        }
-        for (std::int64_t k = 0; k < n; ++k) move<action, E>(row[k], target[k], alpha);
-      } else {
+      if (!alike) {
         run_line<action, E>(self, target, own, n, columns_, alpha, op);
+        continue;
       }
+      E* row = self + checked(*own, op) * along_.self;
+      const std::int64_t from = columns_.self, to = columns_.values;
+      for (std::int64_t k = 0; k < n; ++k) move<action, E>(row[k * from], target[k * to], alpha);
+    }
+  }
+
+  /// Entries whose n columns are neighbours.
+  template <Action action, class E>
+  void run_rows(E* self, E* values, const std::int64_t* index, std::int64_t n, std::int64_t first,
+                std::int64_t end, E alpha, const char* op) const {
+    for (std::int64_t j = first; j < end; ++j) {
+      const std::int64_t* own = index + j * along_.index;
+      E* target = values + j * along_.values;
+      if (j + kRowsAhead < end) ask_for(self, own[kRowsAhead * along_.index], n);
+      E* row = self + checked(*own, op) * along_.self;
+      if (action == Action::gather && n >= kLongRow) {
+        std::memcpy(target, row, static_cast<std::size_t>(n) * sizeof(E));
+        continue;
+      }
+      for (std::int64_t k = 0; k < n; ++k) move<action, E>(row[k], target[k], alpha);
     }
   }
 
