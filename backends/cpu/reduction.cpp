@@ -257,7 +257,10 @@ class Reducer {
     const bool in_order =
         c.columns <= kNarrowColumns && reduced_.back().stride == c.columns * element_bytes_;
     const bool ask = in_order ? worth_asking(whole) : whole > most_near_bytes();
-    if (c.cuts == 1) return run_whole_columns(c, ask);
+    if (c.cuts == 1) {
+      const bool small = c.rows <= kFewRows && c.columns < kFewColumns;
+      return small && c.outer.size() == 1 ? run_small_matrices(c) : run_whole_columns(c, ask);
+    }
     const std::int64_t bytes = c.width * static_cast<std::int64_t>(loops_.accumulator_bytes);
     const Scratch<char> totals(c.groups * c.blocks * c.cuts * bytes);
     base::parallel_for(c.groups * c.blocks * c.cuts, [&](std::int64_t slice) {
@@ -268,6 +271,43 @@ class Reducer {
       join(own, c.cuts, c.width_of(block), c.width);
       finish_columns(c, block, c.width_of(block), own);
     });
+  }
+
+  /// Matrices of few rows and columns, one distance apart: of the same column of many of them, each
+  /// is a row.
+  void run_small_matrices(const Cuts& c) const {
+    constexpr std::int64_t kTogether = 256;
+    const Axis matrices = c.outer.front();
+    const std::int64_t per_slice = std::max(kTogether, kSliceElements / (c.rows * c.columns));
+    base::parallel_for(divide_up(c.groups, per_slice), [&](std::int64_t slice) {
+      alignas(64) char totals[kTogether * kMostAccumulatorBytes];
+      alignas(64) char results[kTogether * sizeof(std::uint64_t)];
+      const std::int64_t end = std::min(c.groups, (slice + 1) * per_slice);
+      for (std::int64_t first = slice * per_slice; first < end; first += kTogether) {
+        const std::int64_t n = std::min(kTogether, end - first);
+        for (std::int64_t column = 0; column < c.columns; ++column) {
+          loops_.rows(base_ + first * matrices.stride + column * element_bytes_, n, matrices.stride,
+                      c.rows, reduced_.back().stride, false, totals);
+          loops_.finish(totals, n, static_cast<double>(count_), results);
+          spread(results, n, c.columns, out_ + (first * c.columns + column) * out_size_);
+        }
+      }
+    });
+  }
+
+  /// Writes n results `step` places apart.
+  void spread(const char* results, std::int64_t n, std::int64_t step, char* out) const {
+    const auto write = [&](auto element) {
+      using E = decltype(element);
+      for (std::int64_t i = 0; i < n; ++i) {
+        reinterpret_cast<E*>(out)[i * step] = reinterpret_cast<const E*>(results)[i];
+      }
+    };
+    switch (out_size_) {
+      case 1: return write(std::uint8_t{});
+      case 4: return write(std::uint32_t{});
+      default: return write(std::uint64_t{});
+    }
   }
 
   /// Where rows are not cut. Small matrices go together; their columns are not cut either.

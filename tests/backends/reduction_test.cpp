@@ -107,7 +107,9 @@ TEST(Reduction, RowsOfFewElements) {
 // Totals of 8 bytes and of one, of which other numbers go into a block of columns.
 TEST(Reduction, ColumnsOfEveryWidth) {
   Source source(4);
-  for (const Problem& p : {Problem{{30, 2100}, {0}}, Problem{{2, 30, 16500}, {1}}}) {
+  for (const Problem& p :
+       {Problem{{30, 2100}, {0}}, Problem{{2, 30, 16500}, {1}}, Problem{{700, 25, 4}, {1}},
+        Problem{{300, 64, 15}, {1}}, Problem{{3, 65, 15}, {1}}, Problem{{70, 3, 20, 2}, {1}}}) {
     const Tensor values = floor(source.values(p.sizes) * 4);
     const auto expected = by_definition(values, p);
     EXPECT_TRUE(sum(values.to(kFloat64), p.dims).to_vector<double>() == expected[0]) << p.str();

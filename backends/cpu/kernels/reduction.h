@@ -14,6 +14,10 @@ inline constexpr std::size_t kMostColumnBytes = 16384;
 /// Rows of so many columns at most, without gaps, are read in the order of memory.
 inline constexpr int kNarrowColumns = 64;
 
+/// Up to so many rows of fewer columns than that go column by column, as rows with a stride, which
+/// are so short that lanes do not pay.
+inline constexpr std::int64_t kFewRows = 64, kFewColumns = 16;
+
 struct ReductionLoops {
   std::size_t accumulator_bytes = 0;
   /// Reduces each of `rows` rows, `row_step` bytes apart, of n elements `stride` bytes apart to one
