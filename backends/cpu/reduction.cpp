@@ -276,15 +276,18 @@ class Reducer {
   /// Matrices of few rows and columns, one distance apart: of the same column of many of them, each
   /// is a row.
   void run_small_matrices(const Cuts& c) const {
-    constexpr std::int64_t kTogether = 256;
+    constexpr std::int64_t kTogether = 256, kNearBytes = 16384;  // in the nearest cache
     const Axis matrices = c.outer.front();
-    const std::int64_t per_slice = std::max(kTogether, kSliceElements / (c.rows * c.columns));
+    const std::int64_t size = c.rows * c.columns;
+    const std::int64_t together =
+        std::clamp(kNearBytes / (size * element_bytes_), std::int64_t{8}, kTogether);
+    const std::int64_t per_slice = std::max(together, kSliceElements / size);
     base::parallel_for(divide_up(c.groups, per_slice), [&](std::int64_t slice) {
       alignas(64) char totals[kTogether * kMostAccumulatorBytes];
       alignas(64) char results[kTogether * sizeof(std::uint64_t)];
       const std::int64_t end = std::min(c.groups, (slice + 1) * per_slice);
-      for (std::int64_t first = slice * per_slice; first < end; first += kTogether) {
-        const std::int64_t n = std::min(kTogether, end - first);
+      for (std::int64_t first = slice * per_slice; first < end; first += together) {
+        const std::int64_t n = std::min(together, end - first);
         for (std::int64_t column = 0; column < c.columns; ++column) {
           loops_.rows(base_ + first * matrices.stride + column * element_bytes_, n, matrices.stride,
                       c.rows, reduced_.back().stride, false, totals);
