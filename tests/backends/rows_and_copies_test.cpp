@@ -123,6 +123,29 @@ TEST(Copies, RepeatOnceOnly) {
   EXPECT_EQ(x.sum().item<std::int64_t>(), 15);
 }
 
+/// Columns of n numbers each to tables.
+void expect_tables(Source& source, std::int64_t n, DType dtype) {
+  const Tensor values = (source.values({5, n}) * 9).to(dtype);
+  for (const int count : {1, 2, 3, 4, 5}) {
+    Tensors columns;
+    for (int i = 0; i < count; ++i) columns.push_back(values[i].clone());
+    const Tensor expected = values.narrow(0, 0, count).t().contiguous();
+    EXPECT_TRUE(bytes_of(stack(columns, 1)) == bytes_of(expected)) << n << " by " << count;
+    for (Tensor& column : columns) column = unsqueeze(column, 1);
+    columns[0] = values.t().narrow(1, 0, 1);  // not as dense as the others
+    EXPECT_TRUE(bytes_of(cat(columns, 1)) == bytes_of(expected)) << n << " by " << count;
+  }
+}
+
+// Two to four go through registers; 35 MB past the caches.
+TEST(Copies, OfColumnsToTables) {
+  Source source(4);
+  for (const std::int64_t n : {0, 1, 5, 255, 256, 257, 70'001}) {
+    for (const DType dtype : {kUInt8, kFloat16, kFloat32, kInt64}) expect_tables(source, n, dtype);
+  }
+  expect_tables(source, 2'200'001, kFloat32);
+}
+
 TEST(Nonzero, FindsPlacesInParts) {
   Source source(5);
   const auto check = [](const Tensor& mask) {

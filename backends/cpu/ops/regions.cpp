@@ -1,7 +1,15 @@
 // Kernels that move a tensor into or out of a part of another: cat, pad, flip, roll, and the
 // gradients of view ops.
+#include <algorithm>
+#include <cstring>
+#include <span>
+
 #include "backends/cpu/copy.h"
+#include "backends/cpu/kernels/interleave.h"
 #include "backends/cpu/registration.h"
+#include "backends/cpu/streaming.h"
+#include "base/divide_up.h"
+#include "base/thread_pool.h"
 #include "core/tensor_impl.h"
 #include "ops/attrs/cat.h"
 #include "ops/attrs/constant_pad.h"
@@ -47,11 +55,63 @@ void diagonal_backward(const KernelArgs& args) {
       args, diagonal_region(args.out().sizes(), args.out().strides(), a.offset, a.dim1, a.dim2));
 }
 
+/// Two to four tensors whose entries alternate in `out`, as those of columns do that become a
+/// table.
+bool alternate(std::span<const Tensor* const> inputs, const Tensor& out, int dim) {
+  const auto count = static_cast<std::int64_t>(inputs.size());
+  return count >= kFewestInterleaved && count <= kMostInterleaved && dim == out.dim() - 1 &&
+         out.is_contiguous() && std::ranges::all_of(inputs, [&](const Tensor* input) {
+           return input->dim() == out.dim() && input->sizes()[dim] == 1 &&
+                  input->dtype() == out.dtype() && input->is_contiguous();
+         });
+}
+
+/// Entries [first, end) of all inputs; past the caches in short bursts.
+template <class E>
+void interleave(std::span<const Tensor* const> inputs, std::int64_t first, std::int64_t end, E* out,
+                bool past_caches) {
+  constexpr std::int64_t kBlock = 1024 / sizeof(E), kBurst = 256 / sizeof(E);
+  const auto count = static_cast<std::int64_t>(inputs.size());
+  const std::int64_t block = past_caches ? kBurst : kBlock;
+  E planes[kMostInterleaved * kBlock], burst[kMostInterleaved * kBurst];
+  for (; first < end; first += block) {
+    const std::int64_t length = std::min(block, end - first);
+    for (std::int64_t i = 0; i < count; ++i) {
+      std::memcpy(planes + i * kBlock, inputs[i]->impl()->typed<E>() + first,
+                  static_cast<std::size_t>(length) * sizeof(E));
+    }
+    E* to = out + first * count;
+    interleave_loops<E>().join(planes, kBlock, count, length, past_caches ? burst : to);
+    if (past_caches) stream(to, burst, length * count * static_cast<std::int64_t>(sizeof(E)));
+  }
+  if (past_caches) finish_streaming();
+}
+
+template <class E>
+void interleave(std::span<const Tensor* const> inputs, const Tensor& out) {
+  constexpr std::int64_t kSlice = 16384;
+  const std::int64_t n = out.numel() / static_cast<std::int64_t>(inputs.size());
+  const bool past_caches = worth_streaming(out.nbytes());
+  base::parallel_for(base::divide_up(n, kSlice), [&](std::int64_t slice) {
+    interleave(inputs, slice * kSlice, std::min((slice + 1) * kSlice, n), out.impl()->typed<E>(),
+               past_caches);
+  });
+}
+
 void cat(const KernelArgs& args) {
   const Tensor& out = args.out();
   const int dim = wrap_dim(args.attrs<ops::cat_attrs>().dim, out.dim(), "cat");
+  const std::span<const Tensor* const> inputs = args.list(0);
+  if (alternate(inputs, out, dim)) {
+    switch (out.element_size()) {
+      case 1: return interleave<std::uint8_t>(inputs, out);
+      case 2: return interleave<std::uint16_t>(inputs, out);
+      case 4: return interleave<std::uint32_t>(inputs, out);
+      default: return interleave<std::uint64_t>(inputs, out);
+    }
+  }
   std::int64_t begin = 0;
-  for (const Tensor* input : args.list(0)) {
+  for (const Tensor* input : inputs) {
     if (input->dim() != out.dim()) continue;  // an empty 1-d tensor, which counts for nothing
     const std::int64_t end = begin + input->sizes()[dim];
     copy_elements(*input, part(out, slice_of(out, dim, begin, end)));
