@@ -48,7 +48,7 @@ struct Limits {
 };
 /// With stride 2 the transforms are smaller beside the products, but less is saved, and oneDNN
 /// converts images while they are in the caches.
-constexpr Limits kLimits[] = {{1, 16, 0.5, 1 << 20, 16, 8}, {2, 32, 0.8, 0, 32, 16}};
+constexpr Limits kLimits[] = {{1, 16, 0.5, 1 << 20, 16, 8}, {2, 32, 0.8, 0, 24, 16}};
 
 /// Sums over more channels, which go by blocks, could exceed the errors stated in backends.h.
 constexpr std::int64_t kMostSummed = 4096;
@@ -97,8 +97,11 @@ winograd::BlockSize block_size(const Correlation& s, Blocks blocks) {
 }
 
 bool conversion_too_dear(const KernelArgs& args, const ConvShape& s, const Limits& limits) {
-  return args.in(0).suggest_memory_format() != kChannelsLast &&
-         s.n * (s.c * s.h * s.w + s.oc * s.oh * s.ow) > limits.large_images &&
+  // With stride 2, the other ways leave a thread idle or the caches with these.
+  constexpr std::int64_t kFewImages = 2, kLargeImage = 1 << 20;
+  const std::int64_t image = s.c * s.h * s.w + s.oc * s.oh * s.ow;
+  if (limits.stride == 2 && (s.n <= kFewImages || image > kLargeImage)) return false;
+  return args.in(0).suggest_memory_format() != kChannelsLast && s.n * image > limits.large_images &&
          s.c * s.oc < limits.fewest_channels_to_convert * (s.c + s.oc);
 }
 
