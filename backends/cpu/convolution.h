@@ -76,11 +76,10 @@ inline bool are_planes(const Tensor& images) {
 
 /// Whether such images had better be the library's, which has them in channels_last slice by slice
 /// within the caches, or a few of them go tap by tap: channels fill vectors there, and no lines are
-/// padded. The library's threads share images, of few of which there must be many channels.
+/// padded.
 inline bool better_in_channels_last(const ConvShape& s) {
-  constexpr std::int64_t kVector = 16, kFewImages = 4, kManyChannels = 48;
-  return s.kh * s.kw > 1 && s.c % kVector == 0 && s.oc % kVector == 0 &&
-         (s.n >= kFewImages || std::min(s.c, s.oc) >= kManyChannels);
+  constexpr std::int64_t kVector = 16;
+  return s.kh * s.kw > 1 && s.c % kVector == 0 && s.oc % kVector == 0;
 }
 
 /// Whether images that are copied with their padding would be little else.

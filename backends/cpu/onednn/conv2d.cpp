@@ -12,6 +12,7 @@
 #include "backends/cpu/onednn/library.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 
 namespace facula::cpu {
@@ -159,27 +160,119 @@ class Batch {
         pixels_(images.size(2) * images.size(3)) {}
 
   bool planes() const { return planes_; }
-  /// Elements of a slice that has to be turned.
-  std::int64_t turned(std::int64_t count) const { return planes_ ? count * step() : 0; }
-  float* at(std::int64_t image) const { return images_.impl()->typed<float>() + image * step(); }
+  std::int64_t pixels() const { return pixels_; }
+  /// Elements of so many pixels if they have to be turned.
+  std::int64_t turned(std::int64_t pixels) const { return planes_ ? pixels * channels_ : 0; }
+  /// A pixel of images in channels_last.
+  float* at(std::int64_t pixel) const { return images_.impl()->typed<float>() + pixel * channels_; }
 
+  /// Pixels from `first` on, whole images or a part of one.
   void read(std::int64_t first, std::int64_t count, float* to) const {
-    for (std::int64_t i = 0; i < count; ++i, to += step()) {
-      gemm_loops<float>().transpose(at(first + i), pixels_, channels_, pixels_, to, channels_);
-    }
+    for_images(first, count, [&](float* planes, std::int64_t n) {
+      gemm_loops<float>().transpose(planes, pixels_, channels_, n, to, channels_);
+      to += n * channels_;
+    });
   }
   void write(const float* from, std::int64_t first, std::int64_t count) const {
-    for (std::int64_t i = 0; i < count; ++i, from += step()) {
-      gemm_loops<float>().transpose(from, channels_, pixels_, channels_, at(first + i), pixels_);
-    }
+    for_images(first, count, [&](float* planes, std::int64_t n) {
+      gemm_loops<float>().transpose(from, channels_, n, channels_, planes, pixels_);
+      from += n * channels_;
+    });
   }
 
  private:
-  std::int64_t step() const { return channels_ * pixels_; }
+  template <class Body>
+  void for_images(std::int64_t first, std::int64_t count, Body body) const {
+    for (std::int64_t n; count > 0; first += n, count -= n) {
+      n = std::min(count, pixels_ - first % pixels_);
+      float* image = images_.impl()->typed<float>() + first / pixels_ * pixels_ * channels_;
+      body(image + first % pixels_, n);
+    }
+  }
 
   bool planes_;
   Tensor images_;
   std::int64_t channels_, pixels_;
+};
+
+/// Some images, or some lines of one, as a convolution of their own.
+struct Band {
+  ConvShape shape;
+  std::int64_t image, first_line, first_row;  ///< in the batch, of results, of the input
+};
+
+/// The lines [first, first + count) of an image's results. Of no rows of the input if all of their
+/// windows lie in the padding.
+Band lines_of_results(const ConvShape& s, std::int64_t image, std::int64_t first,
+                      std::int64_t count) {
+  Band band{s, image, first, 0};
+  const std::int64_t begin = first * s.stride_h - s.pad_h;
+  const std::int64_t end = begin + (count - 1) * s.stride_h + (s.kh - 1) * s.dilation_h + 1;
+  band.first_row = std::clamp<std::int64_t>(begin, 0, s.h);
+  band.shape.n = 1;
+  band.shape.oh = count;
+  band.shape.h = std::max<std::int64_t>(0, std::min(end, s.h) - band.first_row);
+  band.shape.pad_h = band.first_row - begin;
+  return band;
+}
+
+/// The rows [first, first + count) of an image's gradient, and the lines of results whose windows
+/// meet them: all of the windows do, or end in the padding.
+Band rows_of_gradient(const ConvShape& s, std::int64_t image, std::int64_t first,
+                      std::int64_t count) {
+  Band band{s, image, 0, first};
+  const std::int64_t reach = (s.kh - 1) * s.dilation_h, begin = first + s.pad_h;
+  band.first_line = std::max<std::int64_t>(0, base::divide_up(begin - reach, s.stride_h));
+  const std::int64_t last = std::min(s.oh - 1, (begin + count - 1) / s.stride_h);
+  band.shape.n = 1;
+  band.shape.h = count;
+  band.shape.oh = last + 1 - band.first_line;
+  band.shape.pad_h = begin - band.first_line * s.stride_h;
+  return band;
+}
+
+/// What threads share, forward and for the gradient of the input: some images each or, of few
+/// images, lines of them.
+class Bands {
+ public:
+  Bands(const ConvShape& s, bool forward) : s_(s), forward_(forward), lines_(written()) {
+    const std::int64_t work = s.n * s.multiplications_per_image();
+    images_ = base::divide_up(
+        s.n, std::clamp<std::int64_t>(work / kSliceWork, 1, std::min(s.n, kMostSlices)));
+    // Each window meets the image, and each row a window.
+    const std::int64_t reach = (s.kh - 1) * s.dilation_h;
+    const std::int64_t last_row = (s.oh - 1) * s.stride_h - s.pad_h;  // at which windows begin
+    if (s.n > kFewImages || s.pad_h > reach || last_row >= s.h) return;
+    if (s.stride_h > reach + 1 || last_row + reach + 1 < s.h) return;
+    const std::int64_t most = std::min(kMostSlices, work / kBandWork) / s.n;
+    const std::int64_t by_lines = std::max<std::int64_t>(1, lines_ / kFewestLines);
+    lines_ = base::divide_up(lines_, std::clamp<std::int64_t>(most, 1, by_lines));
+    if (per_image() > 1) images_ = 1;
+  }
+
+  std::int64_t count() const { return base::divide_up(s_.n, images_) * per_image(); }
+
+  Band operator[](std::int64_t i) const {
+    const std::int64_t image = i / per_image() * images_, first = i % per_image() * lines_;
+    if (per_image() == 1) {
+      Band band{s_, image, 0, 0};
+      band.shape.n = std::min(images_, s_.n - image);
+      return band;
+    }
+    const std::int64_t lines = std::min(lines_, written() - first);
+    return forward_ ? lines_of_results(s_, image, first, lines)
+                    : rows_of_gradient(s_, image, first, lines);
+  }
+
+ private:
+  static constexpr std::int64_t kFewImages = 7, kFewestLines = 4, kBandWork = 1 << 20;
+
+  std::int64_t written() const { return forward_ ? s_.oh : s_.h; }
+  std::int64_t per_image() const { return base::divide_up(written(), lines_); }
+
+  const ConvShape& s_;
+  bool forward_;
+  std::int64_t lines_, images_;
 };
 
 /// Forward and the gradient of the input: out[images] from in[images] and all weights.
@@ -192,31 +285,37 @@ void run_over_images(const KernelArgs& args, const ConvShape& s, ConvKind kind) 
   const Tensor result =
       convert ? new_tensor(args.out().sizes(), kFloat32, kCPU, kChannelsLast) : args.out();
   const Batch out(result);
-  const Slices slices(s.n,
-                      std::clamp<std::int64_t>(s.n * s.multiplications_per_image() / kSliceWork, 1,
-                                               std::min(s.n, kMostSlices)));
+  const Bands bands(s, forward);
   const bool with_bias = bias.defined();
   const ConvEpilogue epilogue(args, kChannelsLast);
 
-  const memory::desc inside = kernel_for(kind, s, slices.images, with_bias).desc(1);
+  const ConvShape first = bands[0].shape;
+  const memory::desc inside = kernel_for(kind, first, first.n, with_bias).desc(1);
   const Scratch<std::byte> weights(static_cast<std::int64_t>(inside.get_size()));
-  reorder(s, kind, slices.images, weight.strides(), inside, true, weight.impl()->data,
+  reorder(first, kind, first.n, weight.strides(), inside, true, weight.impl()->data,
           weights.data());
-  base::parallel_for(slices.count, [&](std::int64_t slice) {
-    const std::int64_t first = slice * slices.images;
-    const std::int64_t images = std::min(slices.images, s.n - first);
-    Kernel& kernel = kernel_for(kind, s, images, with_bias);
-    const Scratch<float> turned_in(in.turned(images)), turned_out(out.turned(images));
-    if (in.planes()) in.read(first, images, turned_in.data());
-    const float* x = in.planes() ? turned_in.data() : in.at(first);
-    float* y = out.planes() ? turned_out.data() : out.at(first);
+  base::parallel_for(bands.count(), [&](std::int64_t i) {
+    const Band band = bands[i];
+    const ConvShape& own = band.shape;
+    const std::int64_t results = (band.image * s.oh + band.first_line) * s.ow;
+    const std::int64_t inputs = (band.image * s.h + band.first_row) * s.w;
+    const std::int64_t most_results = own.n * own.oh * own.ow, most_inputs = own.n * own.h * own.w;
+    const std::int64_t first_in = forward ? inputs : results;
+    const std::int64_t first_out = forward ? results : inputs;
+    const std::int64_t pixels_in = forward ? most_inputs : most_results;
+    const std::int64_t pixels_out = forward ? most_results : most_inputs;
+    Kernel& kernel = kernel_for(kind, own, own.n, with_bias);
+    const Scratch<float> turned_in(in.turned(pixels_in)), turned_out(out.turned(pixels_out));
+    if (in.planes()) in.read(first_in, pixels_in, turned_in.data());
+    const float* x = in.planes() ? turned_in.data() : in.at(first_in);
+    float* y = out.planes() ? turned_out.data() : out.at(first_out);
     const void* own_weights = weights.data();
-    // A last slice of another size may prefer another layout.
-    const bool differs = images != slices.images && kernel.desc(1) != inside;
+    // A band of another size may prefer another layout.
+    const bool differs = kernel.desc(1) != inside;
     const Scratch<std::byte> other(differs ? static_cast<std::int64_t>(kernel.desc(1).get_size())
                                            : 0);
     if (differs) {
-      reorder(s, kind, images, weight.strides(), kernel.desc(1), true, weight.impl()->data,
+      reorder(own, kind, own.n, weight.strides(), kernel.desc(1), true, weight.impl()->data,
               other.data());
       own_weights = other.data();
     }
@@ -225,8 +324,8 @@ void run_over_images(const KernelArgs& args, const ConvShape& s, ConvKind kind) 
     } else {
       kernel({x, own_weights, y});
     }
-    epilogue.finish(y, first * s.oh * s.ow, images * s.oh * s.ow);
-    if (out.planes()) out.write(y, first, images);
+    epilogue.finish(y, first_out, pixels_out);
+    if (out.planes()) out.write(y, first_out, pixels_out);
   });
   if (convert) args.out().copy_(result);
 }
@@ -235,11 +334,6 @@ void run_over_images(const KernelArgs& args, const ConvShape& s, ConvKind kind) 
 /// library adds up a piece in one go of float32 sums, which lose digits if there are too many.
 class Pieces {
  public:
-  struct Piece {
-    ConvShape shape;
-    std::int64_t image, first_line, first_row;  ///< in the batch, of results, of the input
-  };
-
   Pieces(const ConvShape& s, std::int64_t most_images) : s_(s) {
     const std::int64_t pixels = std::max<std::int64_t>(1, s.oh * s.ow);
     images_ = std::clamp<std::int64_t>(kMostPixels / pixels, 1, most_images);
@@ -250,19 +344,12 @@ class Pieces {
   std::int64_t count() const { return (s_.n + images_ - 1) / images_ * bands_; }
   bool of_whole_images() const { return bands_ == 1; }
 
-  /// Of no rows if all of its windows lie in the padding.
-  Piece operator[](std::int64_t i) const {
-    Piece p{s_, i / bands_ * images_, i % bands_ * lines_, 0};
-    p.shape.n = std::min(images_, s_.n - p.image);
-    if (bands_ == 1) return p;
-    p.shape.oh = std::min(lines_, s_.oh - p.first_line);
-    const std::int64_t begin = p.first_line * s_.stride_h - s_.pad_h;
-    const std::int64_t end =
-        begin + (p.shape.oh - 1) * s_.stride_h + (s_.kh - 1) * s_.dilation_h + 1;
-    p.first_row = std::clamp<std::int64_t>(begin, 0, s_.h);
-    p.shape.h = std::max<std::int64_t>(0, std::min(end, s_.h) - p.first_row);
-    p.shape.pad_h = p.first_row - begin;
-    return p;
+  Band operator[](std::int64_t i) const {
+    const std::int64_t image = i / bands_ * images_, first = i % bands_ * lines_;
+    if (bands_ > 1) return lines_of_results(s_, image, first, std::min(lines_, s_.oh - first));
+    Band band{s_, image, 0, 0};
+    band.shape.n = std::min(images_, s_.n - image);
+    return band;
   }
 
  private:
@@ -273,7 +360,7 @@ class Pieces {
 };
 
 /// Computes a piece of the gradient of weights, in the layout `inside`.
-void run_piece(const Pieces::Piece& piece, const ConvShape& s, const Batch& grad, const Batch& x,
+void run_piece(const Band& piece, const ConvShape& s, const Batch& grad, const Batch& x,
                IntList strides, const memory::desc& inside, float* part) {
   constexpr ConvKind kKind = ConvKind::backward_weight;
   const ConvShape& shape = piece.shape;
@@ -281,13 +368,14 @@ void run_piece(const Pieces::Piece& piece, const ConvShape& s, const Batch& grad
     std::memset(part, 0, inside.get_size());
     return;
   }
-  const Scratch<float> turned_grad(grad.turned(shape.n)), turned_x(x.turned(shape.n));
-  if (grad.planes()) grad.read(piece.image, shape.n, turned_grad.data());
-  if (x.planes()) x.read(piece.image, shape.n, turned_x.data());
-  const void* dy =
-      grad.planes() ? turned_grad.data() : grad.at(piece.image) + piece.first_line * s.ow * s.oc;
-  const void* input =
-      x.planes() ? turned_x.data() : x.at(piece.image) + piece.first_row * s.w * s.c;
+  const std::int64_t results = shape.n * shape.oh * shape.ow, inputs = shape.n * shape.h * shape.w;
+  const std::int64_t first_result = (piece.image * s.oh + piece.first_line) * s.ow;
+  const std::int64_t first_input = (piece.image * s.h + piece.first_row) * s.w;
+  const Scratch<float> turned_grad(grad.turned(results)), turned_x(x.turned(inputs));
+  if (grad.planes()) grad.read(first_result, results, turned_grad.data());
+  if (x.planes()) x.read(first_input, inputs, turned_x.data());
+  const void* dy = grad.planes() ? turned_grad.data() : grad.at(first_result);
+  const void* input = x.planes() ? turned_x.data() : x.at(first_input);
   Kernel& kernel = kernel_for(kKind, shape, shape.n, false);
   const memory::desc& own = kernel.desc(1);
   if (own == inside) return kernel({dy, part, input});
