@@ -10,8 +10,8 @@
 namespace facula::cpu {
 namespace {
 
-/// Channels whose weights are packed at a time.
-constexpr std::int64_t kPackedChannels = 64;
+/// Channels whose weights are packed at a time: fewer where that leaves threads idle.
+constexpr std::int64_t kPackedChannels = 64, kFewPackedChannels = 16, kFewestSlices = 4;
 
 }  // namespace
 
@@ -22,11 +22,13 @@ PackedTaps::PackedTaps(const Taps<const float>& taps, std::int64_t count, std::i
       data_(count * tap_size_) {
   const auto columns = pointwise_kernels().panel_columns;
   for (std::int64_t k = 0; k < outputs; k += columns(outputs - k)) panels_.push_back(k);
-  const std::int64_t blocks = base::divide_up(inputs, kPackedChannels);
+  const bool few = std::ssize(panels_) * base::divide_up(inputs, kPackedChannels) < kFewestSlices;
+  const std::int64_t channels = few ? kFewPackedChannels : kPackedChannels;
+  const std::int64_t blocks = base::divide_up(inputs, channels);
   base::parallel_for(std::ssize(panels_) * blocks, [&](std::int64_t slice) {
     const std::int64_t k = panels_[static_cast<std::size_t>(slice / blocks)];
-    const std::int64_t c = slice % blocks * kPackedChannels;
-    pack(taps.from(c, k), count, c, std::min(kPackedChannels, inputs - c), k, outputs - k);
+    const std::int64_t c = slice % blocks * channels;
+    pack(taps.from(c, k), count, c, std::min(channels, inputs - c), k, outputs - k);
   });
 }
 

@@ -122,7 +122,9 @@ class TapProducts {
     const std::int64_t slices = divide_up(divide_up(lines(), fitting), kTasks) * kTasks;
     const std::int64_t together =
         std::max(divide_up(lines(), slices), divide_up(kFewestPixels, width()));
-    return together < height() ? together : divide_up(together, height()) * height();
+    if (together >= height()) return divide_up(together, height()) * height();
+    const std::int64_t count = divide_up(lines(), together);
+    return divide_up(lines(), count + count % 2);
   }
   /// Parts of the outputs to share out where there are so many slices.
   std::int64_t output_parts(std::int64_t slices) const {
