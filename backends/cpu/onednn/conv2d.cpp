@@ -148,6 +148,11 @@ struct Slices {
       : images((n + wanted - 1) / wanted), count((n + images - 1) / images) {}
 };
 
+/// Pixels of a batch: whole images, or a part of one.
+struct Pixels {
+  std::int64_t first, count;
+};
+
 /// Images of a batch as the library reads or writes them.
 class Batch {
  public:
@@ -160,21 +165,21 @@ class Batch {
         pixels_(images.size(2) * images.size(3)) {}
 
   bool planes() const { return planes_; }
-  std::int64_t pixels() const { return pixels_; }
-  /// Elements of so many pixels if they have to be turned.
-  std::int64_t turned(std::int64_t pixels) const { return planes_ ? pixels * channels_ : 0; }
-  /// A pixel of images in channels_last.
-  float* at(std::int64_t pixel) const { return images_.impl()->typed<float>() + pixel * channels_; }
+  /// Elements of pixels if they have to be turned.
+  std::int64_t turned(Pixels pixels) const { return planes_ ? pixels.count * channels_ : 0; }
+  /// Pixels in channels_last.
+  float* at(Pixels pixels) const {
+    return images_.impl()->typed<float>() + pixels.first * channels_;
+  }
 
-  /// Pixels from `first` on, whole images or a part of one.
-  void read(std::int64_t first, std::int64_t count, float* to) const {
-    for_images(first, count, [&](float* planes, std::int64_t n) {
+  void read(Pixels pixels, float* to) const {
+    for_images(pixels, [&](float* planes, std::int64_t n) {
       gemm_loops<float>().transpose(planes, pixels_, channels_, n, to, channels_);
       to += n * channels_;
     });
   }
-  void write(const float* from, std::int64_t first, std::int64_t count) const {
-    for_images(first, count, [&](float* planes, std::int64_t n) {
+  void write(const float* from, Pixels pixels) const {
+    for_images(pixels, [&](float* planes, std::int64_t n) {
       gemm_loops<float>().transpose(from, channels_, n, channels_, planes, pixels_);
       from += n * channels_;
     });
@@ -182,11 +187,13 @@ class Batch {
 
  private:
   template <class Body>
-  void for_images(std::int64_t first, std::int64_t count, Body body) const {
-    for (std::int64_t n; count > 0; first += n, count -= n) {
-      n = std::min(count, pixels_ - first % pixels_);
+  void for_images(Pixels pixels, Body body) const {
+    for (auto [first, left] = pixels; left > 0;) {
+      const std::int64_t n = std::min(left, pixels_ - first % pixels_);
       float* image = images_.impl()->typed<float>() + first / pixels_ * pixels_ * channels_;
       body(image + first % pixels_, n);
+      first += n;
+      left -= n;
     }
   }
 
@@ -199,7 +206,21 @@ class Batch {
 struct Band {
   ConvShape shape;
   std::int64_t image, first_line, first_row;  ///< in the batch, of results, of the input
+
+  Pixels results(const ConvShape& whole) const {
+    return {(image * whole.oh + first_line) * whole.ow, shape.n * shape.oh * shape.ow};
+  }
+  Pixels inputs(const ConvShape& whole) const {
+    return {(image * whole.h + first_row) * whole.w, shape.n * shape.h * shape.w};
+  }
 };
+
+/// Up to `count` images from the first on.
+Band images_of(const ConvShape& s, std::int64_t first, std::int64_t count) {
+  Band band{s, first, 0, 0};
+  band.shape.n = std::min(count, s.n - first);
+  return band;
+}
 
 /// The lines [first, first + count) of an image's results. Of no rows of the input if all of their
 /// windows lie in the padding.
@@ -254,11 +275,7 @@ class Bands {
 
   Band operator[](std::int64_t i) const {
     const std::int64_t image = i / per_image() * images_, first = i % per_image() * lines_;
-    if (per_image() == 1) {
-      Band band{s_, image, 0, 0};
-      band.shape.n = std::min(images_, s_.n - image);
-      return band;
-    }
+    if (per_image() == 1) return images_of(s_, image, images_);
     const std::int64_t lines = std::min(lines_, written() - first);
     return forward_ ? lines_of_results(s_, image, first, lines)
                     : rows_of_gradient(s_, image, first, lines);
@@ -297,18 +314,13 @@ void run_over_images(const KernelArgs& args, const ConvShape& s, ConvKind kind) 
   base::parallel_for(bands.count(), [&](std::int64_t i) {
     const Band band = bands[i];
     const ConvShape& own = band.shape;
-    const std::int64_t results = (band.image * s.oh + band.first_line) * s.ow;
-    const std::int64_t inputs = (band.image * s.h + band.first_row) * s.w;
-    const std::int64_t most_results = own.n * own.oh * own.ow, most_inputs = own.n * own.h * own.w;
-    const std::int64_t first_in = forward ? inputs : results;
-    const std::int64_t first_out = forward ? results : inputs;
-    const std::int64_t pixels_in = forward ? most_inputs : most_results;
-    const std::int64_t pixels_out = forward ? most_results : most_inputs;
+    const Pixels from = forward ? band.inputs(s) : band.results(s);
+    const Pixels to = forward ? band.results(s) : band.inputs(s);
     Kernel& kernel = kernel_for(kind, own, own.n, with_bias);
-    const Scratch<float> turned_in(in.turned(pixels_in)), turned_out(out.turned(pixels_out));
-    if (in.planes()) in.read(first_in, pixels_in, turned_in.data());
-    const float* x = in.planes() ? turned_in.data() : in.at(first_in);
-    float* y = out.planes() ? turned_out.data() : out.at(first_out);
+    const Scratch<float> turned_in(in.turned(from)), turned_out(out.turned(to));
+    if (in.planes()) in.read(from, turned_in.data());
+    const float* x = in.planes() ? turned_in.data() : in.at(from);
+    float* y = out.planes() ? turned_out.data() : out.at(to);
     const void* own_weights = weights.data();
     // A band of another size may prefer another layout.
     const bool differs = kernel.desc(1) != inside;
@@ -324,8 +336,8 @@ void run_over_images(const KernelArgs& args, const ConvShape& s, ConvKind kind) 
     } else {
       kernel({x, own_weights, y});
     }
-    epilogue.finish(y, first_out, pixels_out);
-    if (out.planes()) out.write(y, first_out, pixels_out);
+    epilogue.finish(y, to.first, to.count);
+    if (out.planes()) out.write(y, to);
   });
   if (convert) args.out().copy_(result);
 }
@@ -346,10 +358,8 @@ class Pieces {
 
   Band operator[](std::int64_t i) const {
     const std::int64_t image = i / bands_ * images_, first = i % bands_ * lines_;
-    if (bands_ > 1) return lines_of_results(s_, image, first, std::min(lines_, s_.oh - first));
-    Band band{s_, image, 0, 0};
-    band.shape.n = std::min(images_, s_.n - image);
-    return band;
+    if (bands_ == 1) return images_of(s_, image, images_);
+    return lines_of_results(s_, image, first, std::min(lines_, s_.oh - first));
   }
 
  private:
@@ -368,14 +378,12 @@ void run_piece(const Band& piece, const ConvShape& s, const Batch& grad, const B
     std::memset(part, 0, inside.get_size());
     return;
   }
-  const std::int64_t results = shape.n * shape.oh * shape.ow, inputs = shape.n * shape.h * shape.w;
-  const std::int64_t first_result = (piece.image * s.oh + piece.first_line) * s.ow;
-  const std::int64_t first_input = (piece.image * s.h + piece.first_row) * s.w;
+  const Pixels results = piece.results(s), inputs = piece.inputs(s);
   const Scratch<float> turned_grad(grad.turned(results)), turned_x(x.turned(inputs));
-  if (grad.planes()) grad.read(first_result, results, turned_grad.data());
-  if (x.planes()) x.read(first_input, inputs, turned_x.data());
-  const void* dy = grad.planes() ? turned_grad.data() : grad.at(first_result);
-  const void* input = x.planes() ? turned_x.data() : x.at(first_input);
+  if (grad.planes()) grad.read(results, turned_grad.data());
+  if (x.planes()) x.read(inputs, turned_x.data());
+  const void* dy = grad.planes() ? turned_grad.data() : grad.at(results);
+  const void* input = x.planes() ? turned_x.data() : x.at(inputs);
   Kernel& kernel = kernel_for(kKind, shape, shape.n, false);
   const memory::desc& own = kernel.desc(1);
   if (own == inside) return kernel({dy, part, input});
