@@ -100,20 +100,40 @@ const Entry* sorted(const Line<T>& line, Entry* memory) {
 
 constexpr int64_t kBlock = 64;  // elements that are compared together
 
-/// Whether one of n elements may come before `limit`: NaN is left to the keys.
+/// Calls look(before), which tells whether an element may come before `limit`: NaN is left to the
+/// keys.
+template <class T, class Look>
+[[gnu::always_inline]] inline void with_order(T limit, bool descending, Look look) {
+  descending ? look([=](T own) { return !(own <= limit); })
+             : look([=](T own) { return !(own >= limit); });
+}
+
+/// Whether one of n elements may.
 template <class T>
 bool any_before(const T* x, int64_t stride, int64_t n, T limit, bool descending) {
   int any = 0;
-  const auto look = [&](auto before) {
+  with_order(limit, descending, [&](auto before) {
     if (stride == 1 && n == kBlock) {  // in vectors
       for (int64_t i = 0; i < kBlock; ++i) any |= before(x[i]);
     } else {
       for (int64_t i = 0; i < n; ++i) any |= before(x[i * stride]);
     }
-  };
-  descending ? look([=](T own) { return !(own <= limit); })
-             : look([=](T own) { return !(own >= limit); });
+  });
   return any != 0;
+}
+
+/// Writes which of n elements may, without branches, and returns how many.
+template <class T>
+int64_t places_before(const T* x, int64_t stride, int64_t n, T limit, bool descending,
+                      std::uint8_t* places) {
+  int64_t count = 0;
+  with_order(limit, descending, [&](auto before) {
+    for (int64_t i = 0; i < n; ++i) {
+      places[count] = static_cast<std::uint8_t>(i);
+      count += before(x[i * stride]);
+    }
+  });
+  return count;
 }
 
 /// The first k entries of a line in order, at the start of `memory` for 2 * k + kBlock. Whatever
@@ -124,21 +144,26 @@ const Entry* first(const Line<T>& line, int64_t k, Entry* memory) {
   Entry worst = ~Entry{0};  // of k, once they are `full`
   bool full = false;
   int64_t count = 0;
+  const auto add = [&](KeyOf<Entry> key, int64_t i) {
+    memory[count] = join<Entry>(key, i);
+    count += memory[count] < worst;
+  };
   for (int64_t begin = 0; begin < line.size; begin += kBlock) {
     const int64_t n = std::min(kBlock, line.size - begin);
-    if (full) {
-      const T limit = line.x[position_of(worst) * line.stride];
-      const T* own = line.x + begin * line.stride;
-      if (!any_before(own, line.stride, n, limit, line.flip != 0)) continue;
-    }
-    KeyOf<Entry> keys[kBlock];
-    const bool in_vectors = sizeof(T) <= 4 && line.stride == 1 && n == kBlock;
-    for (int64_t i = 0; in_vectors && i < kBlock; ++i) {
-      keys[i] = key_of(line.x[begin + i]) ^ line.flip;
-    }
-    for (int64_t i = 0; i < n; ++i) {
-      memory[count] = join<Entry>(in_vectors ? keys[i] : line.key(begin + i), begin + i);
-      count += memory[count] < worst;
+    const T* own = line.x + begin * line.stride;
+    const T limit = full ? line.x[position_of(worst) * line.stride] : T{};
+    const bool descending = line.flip != 0;
+    if (full && !any_before(own, line.stride, n, limit, descending)) continue;
+    if (sizeof(T) <= 4 && line.stride == 1 && n == kBlock) {
+      KeyOf<Entry> keys[kBlock];  // in vectors
+      for (int64_t i = 0; i < kBlock; ++i) keys[i] = key_of(own[i]) ^ line.flip;
+      for (int64_t i = 0; i < kBlock; ++i) add(keys[i], begin + i);
+    } else if (full) {
+      std::uint8_t places[kBlock];
+      const int64_t hits = places_before(own, line.stride, n, limit, descending, places);
+      for (int64_t i = 0; i < hits; ++i) add(line.key(begin + places[i]), begin + places[i]);
+    } else {
+      for (int64_t i = begin; i < begin + n; ++i) add(line.key(i), i);
     }
     if (count <= 2 * k) continue;
     std::nth_element(memory, memory + k - 1, memory + count);
