@@ -29,6 +29,17 @@ TEST(Cumsum, OfRowsAndColumnsIsThatInDoubleRounded) {
   }
 }
 
+TEST(Cumsum, OfFewLongLinesBesideEachOther) {
+  manual_seed(8);
+  for (const std::int64_t n : {1, 2, 3, 5, 8, 15}) {
+    for (const DType dtype : {kInt64, kUInt8, kFloat32, kFloat64}) {
+      const Tensor x = randint(0, 9, {20'003, n}).to(dtype);  // exact in any order
+      EXPECT_TRUE(equal(cumsum(x, 0), cumsum(x.t().contiguous(), 1).t())) << n << name_of(dtype);
+      EXPECT_TRUE(equal(cumsum(x, 0)[20'002].to(kFloat64), sum(x.to(kFloat64), {0}))) << n;
+    }
+  }
+}
+
 TEST(Cumsum, OfRowsHasTheSameBitsByHalvesAndByWholes) {
   for (const std::int64_t n : {64, 200, 4096}) {
     const Tensor x = randn({n});

@@ -12,6 +12,7 @@
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/streaming.h"
 #include "base/cpu_info.h"
+#include "base/divide_up.h"
 #include "ops/attrs/argmax.h"
 #include "ops/attrs/argmin.h"
 #include "ops/attrs/cumsum.h"
@@ -62,7 +63,11 @@ void sums_of_any(const Lines& lines, const TensorImpl& self, const TensorImpl& o
     const std::int64_t pairs = by.template operator()<kLinesTogether>(0);
     by.template operator()<1>(by.template operator()<2>(pairs));
   };
-  lines.for_each(run, few ? lines.rows_together() : lines.together());
+  // Long lines beside each other share what is read, as far as threads do not share them.
+  const std::int64_t beside = std::min<std::int64_t>(
+      kLinesTogether, base::divide_up(lines.columns.size, get_num_threads()));
+  const std::int64_t most = std::max(lines.along.a == 1 ? 1 : beside, lines.rows_together());
+  lines.for_each(run, few ? most : lines.together());
 }
 
 /// The same bits for lines that lie beside each other.
