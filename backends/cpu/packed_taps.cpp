@@ -37,13 +37,25 @@ void PackedTaps::pack(const Taps<const float>& taps, std::int64_t count, std::in
                       std::int64_t channels, std::int64_t output, std::int64_t left) const {
   const std::int64_t columns = pointwise_kernels().panel_columns(left),
                      outputs = std::min(columns, left);
+  float* to = data_.data() + inputs_ * output + channel * columns;
+  for (std::int64_t i = 0; outputs < columns && i < count; ++i) {
+    std::fill_n(to + i * tap_size_, channels * columns, 0.0f);
+  }
+  const auto& loops = gemm_loops<float>();
+  // Taps one after the other are turned on the way. Of those side by side all would be written at
+  // the same time, often powers of two apart, which compete for the same places of a cache.
+  if (taps.channel_stride == 1 && taps.output_stride != 1) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      loops.transpose(taps.data + i * taps.tap_stride, taps.output_stride, outputs, channels,
+                      to + i * tap_size_, columns);
+    }
+    return;
+  }
   const Scratch<float> buffer(count * channels * outputs);
   const auto dense = gather_outputs(taps, count, channels, outputs, buffer.data());
   for (std::int64_t i = 0; i < count; ++i) {
-    float* to = data_.data() + i * tap_size_ + inputs_ * output + channel * columns;
-    if (outputs < columns) std::fill_n(to, channels * columns, 0.0f);
-    gemm_loops<float>().copy(dense.data + i * dense.tap_stride, dense.channel_stride, channels,
-                             outputs, to, columns);
+    loops.copy(dense.data + i * dense.tap_stride, dense.channel_stride, channels, outputs,
+               to + i * tap_size_, columns);
   }
 }
 

@@ -8,9 +8,9 @@
 // kernels may use it where no argument of a block is rare. halfway() and complete() are common() in
 // two parts, for processors that are kept waiting by one long chain of operations; begin() before
 // them makes it three, where halfway() is asked for a rarity, too, below the bound `rare_halfway`.
-// One of one input may have near() instead of common(), a template that kernels call with vectors,
-// as well as rarity(), where compilers find no good way from floats to them: for arguments that are
-// not rare, or all if there is no bound, it gives the same bits. Kernel translation units
+// One of one input may have near() instead of common(float), a template that kernels call with
+// vectors, as well as rarity(), where compilers find no good way from floats to them: for arguments
+// that are not rare, or all if there is no bound, it gives the same bits. Kernel translation units
 // define FACULA_KERNEL_TU and see nothing but the functor.
 #pragma once
 
