@@ -9,6 +9,7 @@
 
 #include <facula/ops.h>
 
+#include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/kernels/pointwise.h"
 #include "backends/cpu/ops/tap_meeting.h"
 #include "backends/cpu/registration.h"
@@ -114,20 +115,18 @@ class TapSums {
     const std::int64_t row_stride = swapped_ ? weights.channel_stride : weights.output_stride;
     const std::int64_t column_stride = swapped_ ? weights.output_stride : weights.channel_stride;
     const std::int64_t columns = columns_of(block), plane = rows_ * columns_;
+    const auto& loops = gemm_loops<float>();
     for (std::int64_t i = 0; i < rows_of(block); ++i, sums += columns_) {
       float* to =
           weights.data + (first_row(block) + i) * row_stride + first_column(block) * column_stride;
-      if (weights.tap_stride == 1) {
-        for (std::int64_t j = 0; j < columns; ++j) {
-          for (std::int64_t tap = 0; tap < taps_; ++tap) {
-            to[j * column_stride + tap] = sums[tap * plane + j];
-          }
-        }
-        continue;
-      }
-      for (std::int64_t tap = 0; tap < taps_; ++tap) {
-        for (std::int64_t j = 0; j < columns; ++j) {
-          to[tap * weights.tap_stride + j * column_stride] = sums[tap * plane + j];
+      if (column_stride == 1) {
+        loops.copy(sums, plane, taps_, columns, to, weights.tap_stride);
+      } else if (weights.tap_stride == 1) {
+        loops.transpose(sums, plane, taps_, columns, to, column_stride);
+      } else {
+        for (std::int64_t tap = 0; tap < taps_; ++tap) {
+          loops.transpose(sums + tap * plane, columns, 1, columns, to + tap * weights.tap_stride,
+                          column_stride);
         }
       }
     }
