@@ -282,6 +282,8 @@ class Bands {
   }
 
  private:
+  /// Fewer images than half of kMostSlices are no even work for threads. Lines of one, and their
+  /// multiplications, worth a slice: each reads its neighbours' lines and all weights, too.
   static constexpr std::int64_t kFewImages = 7, kFewestLines = 4, kBandWork = 1 << 20;
 
   std::int64_t written() const { return forward_ ? s_.oh : s_.h; }

@@ -123,7 +123,7 @@ class TapSums {
         loops.copy(sums, plane, taps_, columns, to, weights.tap_stride);
       } else if (weights.tap_stride == 1) {
         loops.transpose(sums, plane, taps_, columns, to, column_stride);
-      } else {
+      } else {  // swapped: a row of a block is one channel of many outputs, far apart
         for (std::int64_t tap = 0; tap < taps_; ++tap) {
           loops.transpose(sums + tap * plane, columns, 1, columns, to + tap * weights.tap_stride,
                           column_stride);
