@@ -83,13 +83,27 @@ Refusal refuse_epilogue(const KernelArgs& args) {
   return is_channels_last(args.out()) ? nullptr : "the result is not channels_last";
 }
 
+namespace {
+
+/// Whether windows written down are little beside the weights, which others pack.
+bool better_by_windows(const ConvShape& s) {
+  constexpr std::int64_t kMostWindows = 64, kFewestWeights = 1 << 18;
+  const std::int64_t taps = s.kh * s.kw;
+  return taps <= kMostWindowTaps && s.n * s.oh * s.ow <= kMostWindows &&
+         s.c * s.oc * taps >= kFewestWeights;
+}
+
+}  // namespace
+
 ByMatrix by_matrix(const KernelArgs& args, const ConvShape& s) {
   // Weights worth it, and pixels of an image that are, in planes.
   constexpr std::int64_t kFewestWeights = 16384, kPlanePixels = 64;
   // Pixels of all images: beyond, packed weights or blocks are faster.
   constexpr std::int64_t kMostPixels = 256, kMostSummed = 1024;
   if (args.in(0).dtype() != kFloat32 || s.groups != 1) return ByMatrix::no;
-  if (s.stride_h != s.kh || s.stride_w != s.kw || s.pad_h + s.pad_w != 0) return ByMatrix::no;
+  if (s.stride_h != s.kh || s.stride_w != s.kw || s.pad_h + s.pad_w != 0) {
+    return better_by_windows(s) ? ByMatrix::windows : ByMatrix::no;
+  }
   if (s.kh * s.kw != 1) {
     const bool fits = s.dilation_h * s.dilation_w == 1 && s.oh * s.ow >= kPlanePixels;
     const bool planes = are_planes(args.in(0)) && are_planes(args.out());

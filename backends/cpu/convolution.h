@@ -30,8 +30,10 @@ Refusal refuse_epilogue(const KernelArgs& args);
 /// Whether a 1x1 convolution, or a gradient of one, had better be a product with the matrix of
 /// weights where it lies, or one that gives its gradient: of pixels as rows of channels, or of
 /// images that lie in planes. Or a convolution of such images whose windows lie side by side: of
-/// patches.
-enum class ByMatrix : std::uint8_t { no, pixels, planes, patches };
+/// patches. Or one of few pixels, or a gradient of one: of windows that may overlap, written down.
+enum class ByMatrix : std::uint8_t { no, pixels, planes, patches, windows };
+/// Taps of such windows, at most.
+inline constexpr std::int64_t kMostWindowTaps = 49;
 ByMatrix by_matrix(const KernelArgs& args, const ConvShape& s);
 
 /// What conv2d_fused makes of a convolution's result, or conv2d_backward_input_fused of its; of the
