@@ -14,21 +14,6 @@ constexpr int kPanelRows = kTile / 2;
 /// How many vectors wide a tile of `rows` rows is.
 constexpr int tile_vectors(int rows) { return rows * 4 <= kTile ? 4 : 2; }
 
-template <class T>
-void pack(const T* a, std::int64_t row_stride, std::int64_t column_stride, std::int64_t m,
-          std::int64_t k, T* packed) {
-  for (std::int64_t first = 0; first < m; first += kPanelRows) {
-    const int rows = static_cast<int>(m - first < kPanelRows ? m - first : kPanelRows);
-    T* panel = packed + first * k;
-    const T* source = a + first * row_stride;
-    for (std::int64_t j = 0; j < k; ++j) {
-      for (int i = 0; i < rows; ++i) {
-        panel[j * kPanelRows + i] = source[i * row_stride + j * column_stride];
-      }
-    }
-  }
-}
-
 /// Exchanges the lanes of two rows that differ in bit D of their numbers: those of `low` with it
 /// for those of `high` without.
 template <class X, int D, std::size_t... I>
@@ -93,6 +78,25 @@ void transpose(const T* rows, std::int64_t stride, std::int64_t n, std::int64_t 
 }
 
 template <class T>
+void pack(const T* a, std::int64_t row_stride, std::int64_t column_stride, std::int64_t m,
+          std::int64_t k, T* packed) {
+  for (std::int64_t first = 0; first < m; first += kPanelRows) {
+    const std::int64_t rows = m - first < kPanelRows ? m - first : kPanelRows;
+    T* panel = packed + first * k;
+    const T* source = a + first * row_stride;
+    if (column_stride == 1) {
+      transpose(source, row_stride, rows, k, panel, kPanelRows);
+      continue;
+    }
+    for (std::int64_t j = 0; j < k; ++j) {
+      for (int i = 0; i < rows; ++i) {
+        panel[j * kPanelRows + i] = source[i * row_stride + j * column_stride];
+      }
+    }
+  }
+}
+
+template <class T>
 void copy(const T* from, std::int64_t from_stride, std::int64_t rows, std::int64_t n, T* to,
           std::int64_t to_stride) {
   using X = Vec<T>;
@@ -107,6 +111,19 @@ void copy(const T* from, std::int64_t from_stride, std::int64_t rows, std::int64
 template <class T>
 [[gnu::always_inline]] inline const T* row_of(const Rows<T>& rows, std::int64_t i) {
   return rows.data + (rows.offsets ? rows.offsets[i] : i * rows.stride);
+}
+
+/// Asks for what comes kRowsAhead rows after row k of columns from j on, V vectors of them: behind
+/// the last row, for the first ones of the next columns.
+template <class T, int V>
+[[gnu::always_inline]] inline void ask_ahead(const ProductBlock<T>& p, std::int64_t k,
+                                             std::int64_t j) {
+  constexpr std::int64_t kRowsAhead = 16;
+  const bool next = k + kRowsAhead >= p.k;
+  const T* from = p.b.data + (next ? k + kRowsAhead - p.k : k + kRowsAhead) * p.b.stride + j +
+                  (next ? V * Vec<T>::kWidth : 0);
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v) __builtin_prefetch(from + v * Vec<T>::kWidth);
 }
 
 /// One tile: R rows from `i`, V vectors of columns from `j`, of which the last has `last` lanes.
@@ -135,7 +152,9 @@ template <class T, int R, int V, bool Partial>
     }
   }
   const T* a = p.packed_a + i * p.k;
+  const bool ahead = p.ahead && i == 0;
   for (std::int64_t k = 0; k < p.k; ++k, a += kPanelRows) {
+    if (ahead) ask_ahead<T, V>(p, k, j);
     const T* b = row_of(p.b, k) + j;
     typename X::Raw row[V];
 #pragma GCC unroll 4
@@ -197,13 +216,18 @@ void rows_up_to(const ProductBlock<T>& p, int rows, std::int64_t i, std::int64_t
 
 template <class T>
 void product(const ProductBlock<T>& p) {
-  // The columns of a tile of b stay in the first-level cache while all rows of a go by.
-  constexpr std::int64_t kColumns = 4 * Vec<T>::kWidth;
-  for (std::int64_t j = 0; j < p.n; j += kColumns) {
-    const std::int64_t end = p.n - j < kColumns ? p.n : j + kColumns;
-    std::int64_t i = 0;
-    for (; i + kPanelRows <= p.m; i += kPanelRows) row_tile<T, kPanelRows>(p, i, j, end);
-    if (i < p.m) rows_up_to<T, kPanelRows>(p, static_cast<int>(p.m - i), i, j, end);
+  // The columns of a tile of b stay in the first-level cache while all rows of a go by. Where b is
+  // shallow, it stays in the second-level one, and results are written along their rows.
+  constexpr std::int64_t kColumns = 4 * Vec<T>::kWidth, kShallow = 32;
+  const std::int64_t together = p.k <= kShallow ? kPanelRows : p.m;
+  for (std::int64_t first = 0; first < p.m; first += together) {
+    const std::int64_t last = p.m - first < together ? p.m : first + together;
+    for (std::int64_t j = 0; j < p.n; j += kColumns) {
+      const std::int64_t end = p.n - j < kColumns ? p.n : j + kColumns;
+      std::int64_t i = first;
+      for (; i + kPanelRows <= last; i += kPanelRows) row_tile<T, kPanelRows>(p, i, j, end);
+      if (i < last) rows_up_to<T, kPanelRows>(p, static_cast<int>(last - i), i, j, end);
+    }
   }
 }
 

@@ -28,6 +28,8 @@ struct ProductBlock {
   const T* row_bias;     ///< m values added to the rows, or null
   const T* column_bias;  ///< n values added to the columns, or null
   bool accumulate;       ///< start from c instead of 0
+  /// While the first rows of a go by, ask for rows of b before their turn. They have no offsets.
+  bool ahead = false;
 };
 
 /// c[i][j] = bias + dot product of row i of a and row j of b, each of k elements; summed over

@@ -9,6 +9,7 @@
 #include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
+#include "base/cpu_info.h"
 #include "base/divide_up.h"
 #include "base/thread_pool.h"
 
@@ -38,6 +39,10 @@ constexpr std::int64_t kDepthOfDots = 1024;
 /// from so many rows on, or elements: with less arithmetic, asking takes longer than it saves where
 /// they are in the third-level cache.
 constexpr std::int64_t kRowsToAskAhead = 4, kElementsToAskAhead = 2 << 20;
+/// Products that the library takes longer for, however large, where rows of the right matrix have
+/// so many elements: of few rows with such a matrix, which it copies, and of little depth whose
+/// results are mostly written, at least so many.
+constexpr std::int64_t kFewRows = 16, kLeastDepth = 32, kLongRow = 512, kManyResults = 1 << 20;
 
 template <class T>
 class Tiles {
@@ -224,7 +229,8 @@ class Tiles {
                       .c_stride = p_.n,
                       .row_bias = nullptr,
                       .column_bias = k == 0 ? bias(j) : nullptr,
-                      .accumulate = k > 0});
+                      .accumulate = k > 0,
+                      .ahead = !transposed && p_.m <= kFewRows});
       k += depth;
     } while (k < p_.k);
   }
@@ -232,6 +238,15 @@ class Tiles {
   const MatmulProblem& p_;
   const GemmLoops<T>& loops_ = gemm_loops<T>();
 };
+
+/// [rows, depth] times the [depth, columns] of rows that lie dense, faster here whatever their size
+/// with AVX-512.
+bool better_in_tiles(std::int64_t rows, std::int64_t columns, std::int64_t depth) {
+  const bool avx512 = base::cpu_capability() == base::CpuCapability::kAvx512;
+  if (!avx512 || columns < kLongRow) return false;
+  return (rows <= kFewRows && columns * depth >= kElementsToAskAhead) ||
+         (depth <= kLeastDepth && rows * columns >= kManyResults);
+}
 
 Refusal refuse(const KernelArgs& args) {
   const Tensor& a = args.in(0);
@@ -249,7 +264,9 @@ Refusal refuse(const KernelArgs& args) {
   const std::int64_t rows = args.out().numel() / (batch * columns);
   const bool vector = !linear && std::min(rows, columns) == 1;
   const std::int64_t largest = of_rows ? kLargestOfRows : vector ? kLargestOfVector : kLargest;
-  if (args.out().numel() * depth > batch * largest) {
+  const bool dense_rows = !linear && b.strides()[b.dim() - 1] == 1;
+  if (args.out().numel() * depth > batch * largest &&
+      !(dense_rows && better_in_tiles(rows, columns, depth))) {
     return "large float32 products are the library's";
   }
   const bool empty_rows = a.sizes()[a.dim() - 1] == 0;
