@@ -31,9 +31,9 @@ constexpr std::int64_t kInputs = 16;
 constexpr std::int64_t kTasks = 8, kFewestPixels = 64;
 /// Below, the library's blocks of channels fill registers better.
 constexpr std::int64_t kFewestChannels = 48;
-/// Contiguous images are worth a conversion where they are so few that slices of whole images, the
-/// library's, are no work for all threads.
-constexpr std::int64_t kMostConverted = 8;
+/// Contiguous images are worth a conversion where they are few and meet so many weights, of which
+/// threads get shares here; the library's share out lines, and read all weights for each.
+constexpr std::int64_t kMostConverted = 8, kFewestWeights = 1 << 16;
 /// With more taps most pixels would go through taps of their own.
 constexpr std::int64_t kMostTaps = 128;
 
@@ -263,6 +263,7 @@ Refusal refuse(const KernelArgs& args) {
   // Pixels of one place are in either layout.
   const bool convert = !args.in(0).is_contiguous(kChannelsLast);
   if (convert && s.n > kMostConverted) return "many contiguous images";
+  if (convert && s.c * s.oc * s.kh * s.kw < kFewestWeights) return "contiguous and few weights";
   return refuse_epilogue(args);
 }
 
