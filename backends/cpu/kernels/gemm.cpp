@@ -77,6 +77,9 @@ void transpose(const T* rows, std::int64_t stride, std::int64_t n, std::int64_t 
   }
 }
 
+/// Fewer elements are packed one by one.
+constexpr std::int64_t kFewTransposed = 256;
+
 template <class T>
 void pack(const T* a, std::int64_t row_stride, std::int64_t column_stride, std::int64_t m,
           std::int64_t k, T* packed) {
@@ -84,7 +87,7 @@ void pack(const T* a, std::int64_t row_stride, std::int64_t column_stride, std::
     const std::int64_t rows = m - first < kPanelRows ? m - first : kPanelRows;
     T* panel = packed + first * k;
     const T* source = a + first * row_stride;
-    if (column_stride == 1) {
+    if (column_stride == 1 && rows * k >= kFewTransposed) {
       transpose(source, row_stride, rows, k, panel, kPanelRows);
       continue;
     }

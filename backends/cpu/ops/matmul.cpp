@@ -27,9 +27,10 @@ constexpr std::int64_t kShortRow = 256, kManyRows = 32;
 /// Multiplications that are worth a slice of their own, about 2 microseconds: of products, and of a
 /// vector, each of which reads an element.
 constexpr std::int64_t kSliceWork = 128 << 10, kSliceWorkOfVector = 32 << 10;
-/// In a batch: rows too short for dot products, and multiplications of a matrix with a vector that
-/// are over sooner than a tile has begun.
+/// In a batch: rows too short for dot products, and multiplications by few columns that are over
+/// sooner than a tile has begun.
 constexpr std::int64_t kShortRowOfBatch = 8, kTinyWork = 64, kTinySlice = 16 << 10;
+constexpr std::int64_t kMostTinyColumns = 4;
 /// Elements that are worth a slice where the activation has a pass of its own.
 constexpr std::int64_t kActivatedElements = 16 << 10;
 /// Depth that is multiplied at once, so that the rows in use stay in the caches.
@@ -51,7 +52,7 @@ class Tiles {
 
   void run() const {
     if (p_.batch * p_.m * p_.n == 0) return;
-    if (p_.batch > 1 && p_.n == 1 && work() <= kTinyWork) return run_tiny();
+    if (p_.batch > 1 && p_.n <= kMostTinyColumns && work() <= kTinyWork) return run_tiny();
     const bool dots = p_.left.rows_dense() && p_.right.columns_dense() && p_.k > 0;
     const bool short_rows = p_.batch > 1 && p_.n > 1 && p_.k <= kShortRowOfBatch;
     dots && !short_rows ? run_dots() : run_products();
@@ -107,19 +108,37 @@ class Tiles {
     });
   }
 
-  /// A batch of tiny matrices with as many vectors.
+  /// A batch of tiny products, such as those of poses.
   void run_tiny() const {
     const std::int64_t together = kTinySlice / std::max<std::int64_t>(1, work());
     base::parallel_for(base::divide_up(p_.batch, together), [&](std::int64_t slice) {
-      const std::int64_t end = std::min((slice + 1) * together, p_.batch);
-      for (std::int64_t b = slice * together; b < end; ++b) {
-        for (std::int64_t i = 0; i < p_.m; ++i) {
-          T total = 0;
-          for (std::int64_t k = 0; k < p_.k; ++k) total += *left(b, i, k) * *right(b, k, 0);
-          *out(b, i, 0) = total;
-        }
+      const std::int64_t first = slice * together, end = std::min(first + together, p_.batch);
+      static_assert(kMostTinyColumns == 4);
+      switch (p_.n) {
+        case 1: return tiny<1>(first, end);
+        case 2: return tiny<2>(first, end);
+        case 3: return tiny<3>(first, end);
+        default: return tiny<4>(first, end);
       }
     });
+  }
+
+  template <int N>
+  void tiny(std::int64_t first, std::int64_t end) const {
+    const std::int64_t row = p_.left.row_stride, step = p_.left.column_stride;
+    const std::int64_t next = p_.right.row_stride, column = p_.right.column_stride;
+    const std::int64_t m = p_.m, depth = p_.k;
+    for (std::int64_t b = first; b < end; ++b) {
+      const T *own = left(b, 0, 0), *other = right(b, 0, 0);
+      T* to = out(b, 0, 0);
+      for (std::int64_t i = 0; i < m; ++i, own += row, to += N) {
+        T sums[N] = {};
+        for (std::int64_t k = 0; k < depth; ++k) {
+          for (int j = 0; j < N; ++j) sums[j] += own[k * step] * other[k * next + j * column];
+        }
+        std::copy_n(sums, N, to);
+      }
+    }
   }
 
   /// Both matrices are read along their rows: nothing is packed or transposed.
