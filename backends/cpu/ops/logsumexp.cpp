@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "backends/cpu/loops_of.h"
 #include "backends/cpu/registration.h"
@@ -16,8 +17,13 @@
 namespace facula::cpu {
 namespace {
 
+/// Shorter rows are transposed, so that lanes need not be joined in each.
+template <class T>
+constexpr std::int64_t kShortestRow = std::is_same_v<T, float> ? 112 : 40;
+
+template <class T>
 constexpr Slices::Limits kLimits = {.row = 65536,
-                                    .shortest_row = 256,
+                                    .shortest_row = kShortestRow<T>,
                                     .columns = kLogSumExpColumns,
                                     .column_elements = 65536,
                                     .fewest_rows = 128,
@@ -36,7 +42,7 @@ void run(const KernelArgs& args) {
   }
   const Slices slices(
       self.dtype() == out.dtype() ? self : self.to(out.dtype()),
-      normalize_dims(args.attrs<ops::logsumexp_attrs>().dim, self.dim(), "logsumexp"), kLimits);
+      normalize_dims(args.attrs<ops::logsumexp_attrs>().dim, self.dim(), "logsumexp"), kLimits<T>);
   const std::int64_t parts = slices.per_result(), stride = slices.results();
   const Scratch<T> shifts(parts * stride), sums(parts * stride);
   slices.for_each<T>(
