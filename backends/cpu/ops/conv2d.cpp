@@ -14,6 +14,7 @@
 #include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "ops/schema/channels.h"
 
@@ -22,8 +23,10 @@ namespace {
 
 /// Multiplications worth a slice of their own, about 2 microseconds.
 constexpr std::int64_t kSliceWork = 128 << 10;
-/// Images are cut into bands of lines only to make this many slices.
+/// Images are cut into bands of lines to make this many slices, and where copies of more elements
+/// would leave the second-level cache.
 constexpr std::int64_t kWantedSlices = 8;
+constexpr std::int64_t kBandElements = 256 << 10;
 /// Partial sums of a weight gradient: how many, the multiplications that are worth one, and the
 /// elements of padded images to keep at a time.
 constexpr std::int64_t kMostChunks = 8;
@@ -41,6 +44,10 @@ struct PaddedPlanes {
 
   bool plain() const { return padded_h == h && padded_w == w; }
   std::int64_t numel() const { return channels * padded_h * padded_w; }
+  /// `count` of the padded lines from number `line` on.
+  PaddedPlanes lines(std::int64_t line, std::int64_t count) const {
+    return {channels, h, w, count, padded_w, top - line, left};
+  }
 };
 
 template <class T>
@@ -58,13 +65,15 @@ void pad(const GemmLoops<T>& loops, const PaddedPlanes& p, const T* from, T* to)
   }
 }
 
-/// Pads a batch of planes, unless that changes nothing. Returns the padded ones.
+/// Pads `count` lines from number `line` on of a batch of planes; those that nothing surrounds stay
+/// where they are. Returns the first ones.
 template <class T>
-const T* padded_batch(const GemmLoops<T>& loops, const PaddedPlanes& p, std::int64_t batch,
-                      const T* from, T* to) {
-  if (p.plain()) return from;
+const T* padded_lines(const GemmLoops<T>& loops, const PaddedPlanes& p, std::int64_t line,
+                      std::int64_t count, std::int64_t batch, const T* from, T* to) {
+  if (p.plain()) return from + line * p.padded_w;
+  const PaddedPlanes lines = p.lines(line, count);
   for (std::int64_t n = 0; n < batch; ++n) {
-    pad(loops, p, from + n * p.channels * p.h * p.w, to + n * p.numel());
+    pad(loops, lines, from + n * p.channels * p.h * p.w, to + n * lines.numel());
   }
   return to;
 }
@@ -91,10 +100,9 @@ struct Shifts {
 /// result[m] = bias[m] + sum over shifts k of weights[m][k] * padded planes shifted by k.
 template <class T>
 struct ShiftedProduct {
-  std::int64_t images;
+  const ConvShape& s;
+  bool mirrored;
   PaddedPlanes planes;
-  const std::int64_t* offsets;
-  std::int64_t depth;
   const T* packed_weights;
   std::int64_t m, out_h, out_w;
   const T* bias;
@@ -102,47 +110,61 @@ struct ShiftedProduct {
   T* out;
 
   void run() const {
-    const std::int64_t work = m * depth * out_h * planes.padded_w;
+    const std::int64_t work = m * depth() * out_h * planes.padded_w;
+    const std::int64_t wanted = std::max(kWantedSlices / s.n, out_h / fitting_lines());
     const std::int64_t bands =
-        std::clamp<std::int64_t>(std::min(kWantedSlices / images, work / kSliceWork), 1, out_h);
-    const std::int64_t lines = (out_h + bands - 1) / bands;
+        std::clamp<std::int64_t>(std::min(wanted, work / kSliceWork), 1, out_h);
+    const std::int64_t lines = base::divide_up(out_h, bands);
     const std::int64_t together =
         std::max<std::int64_t>(1, kSliceWork / std::max<std::int64_t>(1, work));
-    base::parallel_for((images + together - 1) / together * bands, [&](std::int64_t slice) {
+    // Whole planes are read where they lie if nothing surrounds them.
+    const PaddedPlanes band = planes.plain() ? planes : planes.lines(0, lines + reach());
+    const Scratch<std::int64_t> offsets(depth());
+    Shifts{band, s}.fill(offsets.data(), mirrored);
+    base::parallel_for(base::divide_up(s.n, together) * bands, [&](std::int64_t slice) {
       const std::int64_t line = slice % bands * lines;
       const std::int64_t count = std::min(lines, out_h - line);
       if (count <= 0) return;
       const std::int64_t first = slice / bands * together;
-      const Scratch<T> padded(planes.plain() ? 0 : planes.numel());
-      const Scratch<T> wide(m * count * planes.padded_w);
-      for (std::int64_t n = first; n < std::min(first + together, images); ++n) {
-        run_lines(n, line, count, padded.data(), wide.data());
+      const Scratch<T> padded(planes.plain() ? 0 : band.numel());
+      const Scratch<T> wide(direct() ? 0 : m * count * planes.padded_w);
+      for (std::int64_t n = first; n < std::min(first + together, s.n); ++n) {
+        const T* source =
+            padded_lines(gemm_loops<T>(), planes, line, band.padded_h, 1,
+                         in + n * planes.channels * planes.h * planes.w, padded.data());
+        run_lines({source, 0, offsets.data()}, count, out + (n * m * out_h + line) * out_w,
+                  wide.data());
       }
     });
   }
 
  private:
-  void run_lines(std::int64_t n, std::int64_t line, std::int64_t count, T* padded, T* wide) const {
+  std::int64_t depth() const { return planes.channels * s.kh * s.kw; }
+  /// Lines of the planes beyond those of the result.
+  std::int64_t reach() const { return planes.padded_h - out_h; }
+  bool direct() const { return planes.padded_w == out_w; }
+  /// Lines whose copies stay in the cache, at least as many as are copied twice.
+  std::int64_t fitting_lines() const {
+    const std::int64_t copied = (planes.plain() ? 0 : planes.channels) + (direct() ? 0 : m);
+    const std::int64_t fitting =
+        kBandElements / (std::max<std::int64_t>(1, copied) * planes.padded_w);
+    return std::max({fitting - reach(), 2 * reach(), std::int64_t{1}});
+  }
+
+  void run_lines(const Rows<T>& shifted, std::int64_t count, T* result, T* wide) const {
     const GemmLoops<T>& loops = gemm_loops<T>();
-    const T* source = in + n * planes.channels * planes.h * planes.w;
-    if (!planes.plain()) {
-      pad(loops, planes, source, padded);
-      source = padded;
-    }
     const std::int64_t width = planes.padded_w;
-    T* result = out + (n * m * out_h + line) * out_w;
-    const bool direct = width == out_w;
     loops.product({.m = m,
                    .n = (count - 1) * width + out_w,
-                   .k = depth,
+                   .k = depth(),
                    .packed_a = packed_weights,
-                   .b = {source + line * width, 0, offsets},
-                   .c = direct ? result : wide,
-                   .c_stride = direct ? out_h * out_w : count * width,
+                   .b = shifted,
+                   .c = direct() ? result : wide,
+                   .c_stride = direct() ? out_h * out_w : count * width,
                    .row_bias = bias,
                    .column_bias = nullptr,
                    .accumulate = false});
-    if (direct) return;
+    if (direct()) return;
     for (std::int64_t c = 0; c < m; ++c) {
       loops.copy(wide + c * count * width, width, count, out_w, result + c * out_h * out_w, out_w);
     }
@@ -158,16 +180,12 @@ void forward(const KernelArgs& args, const ConvShape& s) {
   const GemmLoops<T>& loops = gemm_loops<T>();
   const Tensor x = args.in(0).contiguous(), weight = args.in(1).contiguous();
   const Tensor bias = args.has(2) ? args.in(2).contiguous() : Tensor();
-  const PaddedPlanes planes = padded_input(s);
-  const Shifts shifts{planes, s};
-  const Scratch<std::int64_t> offsets(shifts.count());
-  shifts.fill(offsets.data(), false);
-  const Scratch<T> packed(loops.packed_size(s.oc, shifts.count()));
-  loops.pack(weight.impl()->typed<T>(), shifts.count(), 1, s.oc, shifts.count(), packed.data());
-  ShiftedProduct<T>{s.n,
-                    planes,
-                    offsets.data(),
-                    shifts.count(),
+  const std::int64_t depth = s.c * s.kh * s.kw;
+  const Scratch<T> packed(loops.packed_size(s.oc, depth));
+  loops.pack(weight.impl()->typed<T>(), depth, 1, s.oc, depth, packed.data());
+  ShiftedProduct<T>{s,
+                    false,
+                    padded_input(s),
                     packed.data(),
                     s.oc,
                     s.oh,
@@ -186,36 +204,24 @@ void gather_input_gradient(const KernelArgs& args, const ConvShape& s) {
   const std::int64_t above = (s.kh - 1) * s.dilation_h, before = (s.kw - 1) * s.dilation_w;
   const PaddedPlanes planes = {
       s.oc, s.oh, s.ow, s.h + above, s.w + before, above - s.pad_h, before - s.pad_w};
-  const Shifts shifts{planes, s};
-  const Scratch<std::int64_t> offsets(shifts.count());
-  shifts.fill(offsets.data(), true);
   // Weights as [input channel][output channel, row, column].
-  const std::int64_t taps = s.kh * s.kw;
+  const std::int64_t taps = s.kh * s.kw, depth = s.oc * taps;
   const T* w = weight.impl()->typed<T>();
-  const Scratch<T> packed(loops.packed_size(s.c, shifts.count()));
+  const Scratch<T> packed(loops.packed_size(s.c, depth));
   if (taps == 1) {
     loops.pack(w, 1, s.c, s.c, s.oc, packed.data());
   } else {
-    const Scratch<T> turned(s.c * shifts.count());
+    const Scratch<T> turned(s.c * depth);
     for (std::int64_t o = 0; o < s.oc; ++o) {
       for (std::int64_t c = 0; c < s.c; ++c) {
         std::memcpy(turned.data() + (c * s.oc + o) * taps, w + (o * s.c + c) * taps,
                     static_cast<std::size_t>(taps) * sizeof(T));
       }
     }
-    loops.pack(turned.data(), shifts.count(), 1, s.c, shifts.count(), packed.data());
+    loops.pack(turned.data(), depth, 1, s.c, depth, packed.data());
   }
-  ShiftedProduct<T>{s.n,
-                    planes,
-                    offsets.data(),
-                    shifts.count(),
-                    packed.data(),
-                    s.c,
-                    s.h,
-                    s.w,
-                    nullptr,
-                    grad.impl()->typed<T>(),
-                    args.out().impl()->typed<T>()}
+  ShiftedProduct<T>{s,   true, planes,  packed.data(),           s.c,
+                    s.h, s.w,  nullptr, grad.impl()->typed<T>(), args.out().impl()->typed<T>()}
       .run();
 }
 
@@ -286,52 +292,109 @@ void backward_input(const KernelArgs& args, const ConvShape& s) {
 }
 
 /// Dot products of the gradient, its lines spread to the input's width, with the shifted input.
+/// Units of the work are images, or bands of lines of large ones.
+template <class T>
+class WeightGradient {
+ public:
+  WeightGradient(const ConvShape& shape, const T* gradients, const T* images)
+      : s(shape),
+        gradients_(gradients),
+        images_(images),
+        planes_(padded_input(s)),
+        spread_(spread_gradient(s)),
+        lines_(lines_of_unit()),
+        bands_(base::divide_up(s.oh, lines_)),
+        offsets_(depth()) {
+    Shifts{planes_.plain() ? planes_ : planes_.lines(0, unit_height()), s}.fill(offsets_.data(),
+                                                                                false);
+  }
+
+  std::int64_t numel() const { return s.oc * depth(); }
+  std::int64_t units() const { return s.n * bands_; }
+  std::int64_t parts() const {
+    const std::int64_t work = s.n * numel() * s.oh * planes_.padded_w;
+    const std::int64_t parts =
+        std::clamp<std::int64_t>(work / kChunkWork, 1, std::min(units(), kMostChunks));
+    return base::divide_up(units(), base::divide_up(units(), parts));
+  }
+
+  /// The sums of a part's units.
+  void run(std::int64_t part, T* sums) const {
+    const std::int64_t own = base::divide_up(units(), parts());
+    const std::int64_t first = part * own, end = std::min(first + own, units());
+    // Images whose copies are kept together, so that sums of lanes are joined once for all of them.
+    const std::int64_t most =
+        bands_ > 1
+            ? 1
+            : std::clamp<std::int64_t>(
+                  kCopiedElements / std::max<std::int64_t>(1, copied_per_line() * s.oh), 1, own);
+    const Scratch<T> padded(planes_.plain() ? 0 : most * planes_.lines(0, unit_height()).numel());
+    const Scratch<T> wide(spread_.plain() ? 0 : most * spread_.lines(0, lines_).numel());
+    for (std::int64_t unit = first; unit < end; unit += most) {
+      add(unit, std::min(most, end - unit), unit > first, wide.data(), padded.data(), sums);
+    }
+  }
+
+ private:
+  std::int64_t depth() const { return s.c * s.kh * s.kw; }
+  std::int64_t reach() const { return planes_.padded_h - s.oh; }
+  /// Lines of the input that those of a unit meet.
+  std::int64_t unit_height() const { return lines_ + reach(); }
+  std::int64_t copied_per_line() const {
+    return ((planes_.plain() ? 0 : planes_.channels) + (spread_.plain() ? 0 : spread_.channels)) *
+           planes_.padded_w;
+  }
+  /// Whole images, unless there are fewer than parts, or they leave the cache.
+  std::int64_t lines_of_unit() const {
+    const std::int64_t fitting = kBandElements / ((s.c + s.oc) * planes_.padded_w) - reach();
+    const std::int64_t work = numel() * s.oh * planes_.padded_w;
+    const std::int64_t bands =
+        std::max<std::int64_t>(1, std::min(kMostChunks / s.n, work / kChunkWork));
+    const std::int64_t least = std::max<std::int64_t>(1, 2 * reach());
+    return std::min(s.oh, std::max(least, std::min(fitting, base::divide_up(s.oh, bands))));
+  }
+
+  void add(std::int64_t unit, std::int64_t count, bool accumulate, T* wide, T* padded,
+           T* sums) const {
+    const GemmLoops<T>& loops = gemm_loops<T>();
+    const std::int64_t n = unit / bands_, line = unit % bands_ * lines_;
+    const std::int64_t lines = std::min(lines_, s.oh - line);
+    const T* gradients =
+        padded_lines(loops, spread_, line, lines, count, gradients_ + n * s.oc * s.oh * s.ow, wide);
+    const T* images = padded_lines(loops, planes_, line, unit_height(), count,
+                                   images_ + n * s.c * s.h * s.w, padded);
+    const std::int64_t height = spread_.plain() ? s.oh : lines;
+    loops.dots(
+        {.m = s.oc,
+         .n = depth(),
+         .k = (lines - 1) * planes_.padded_w + s.ow,
+         .a = {gradients, height * planes_.padded_w, nullptr},
+         .b = {images, 0, offsets_.data()},
+         .batch = count,
+         .a_step = spread_.lines(0, height).numel(),
+         .b_step = planes_.plain() ? planes_.numel() : planes_.lines(0, unit_height()).numel(),
+         .c = sums,
+         .c_stride = depth(),
+         .column_bias = nullptr,
+         .accumulate = accumulate});
+  }
+
+  const ConvShape& s;
+  const T *gradients_, *images_;
+  PaddedPlanes planes_, spread_;
+  std::int64_t lines_, bands_;  ///< lines of a unit, units of an image
+  Scratch<std::int64_t> offsets_;
+};
+
 template <class T>
 void backward_weight(const KernelArgs& args, const ConvShape& s) {
-  const GemmLoops<T>& loops = gemm_loops<T>();
   const Tensor grad = args.in(0).contiguous(), x = args.in(1).contiguous();
-  const PaddedPlanes planes = padded_input(s), spread = spread_gradient(s);
-  const Shifts shifts{planes, s};
-  const std::int64_t depth = shifts.count(), numel = s.oc * depth;
-  const Scratch<std::int64_t> offsets(depth);
-  shifts.fill(offsets.data(), false);
-  const std::int64_t pixels = (s.oh - 1) * planes.padded_w + s.ow;
-  const std::int64_t chunks =
-      std::clamp<std::int64_t>(s.n * numel * pixels / kChunkWork, 1, std::min(s.n, kMostChunks));
-  const std::int64_t images = (s.n + chunks - 1) / chunks;
-  const std::int64_t parts = (s.n + images - 1) / images;
-  // Images whose copies are kept together, so that sums of lanes are joined once for all of them.
-  const std::int64_t copied =
-      (planes.plain() ? 0 : planes.numel()) + (spread.plain() ? 0 : spread.numel());
-  const std::int64_t together =
-      std::clamp<std::int64_t>(kCopiedElements / std::max<std::int64_t>(1, copied), 1, images);
+  const WeightGradient<T> gradient(s, grad.impl()->typed<T>(), x.impl()->typed<T>());
+  const std::int64_t parts = gradient.parts(), numel = gradient.numel();
   T* out = args.out().impl()->typed<T>();
   const Scratch<T> sums(parts > 1 ? parts * numel : 0);
   T* first = parts > 1 ? sums.data() : out;
-  base::parallel_for(parts, [&](std::int64_t part) {
-    const Scratch<T> padded(planes.plain() ? 0 : together * planes.numel());
-    const Scratch<T> wide(spread.plain() ? 0 : together * spread.numel());
-    const std::int64_t end = std::min((part + 1) * images, s.n);
-    for (std::int64_t n = part * images; n < end; n += together) {
-      const std::int64_t batch = std::min(together, end - n);
-      const T* source = x.impl()->typed<T>() + n * s.c * s.h * s.w;
-      const T* lines = grad.impl()->typed<T>() + n * s.oc * s.oh * s.ow;
-      loops.dots(
-          {.m = s.oc,
-           .n = depth,
-           .k = pixels,
-           .a = {padded_batch(loops, spread, batch, lines, wide.data()), s.oh * planes.padded_w,
-                 nullptr},
-           .b = {padded_batch(loops, planes, batch, source, padded.data()), 0, offsets.data()},
-           .batch = batch,
-           .a_step = spread.numel(),
-           .b_step = planes.numel(),
-           .c = first + part * numel,
-           .c_stride = depth,
-           .column_bias = nullptr,
-           .accumulate = n > part * images});
-    }
-  });
+  base::parallel_for(parts, [&](std::int64_t part) { gradient.run(part, first + part * numel); });
   if (parts == 1) return;
   sum_parts(sums.data(), parts, numel);
   std::memcpy(out, sums.data(), static_cast<std::size_t>(numel) * sizeof(T));
