@@ -204,4 +204,10 @@ bool copy_short_rows(const Tensor& source, const Tensor& destination) {
   return true;
 }
 
+void transpose_rows(const float* rows, std::int64_t stride, std::int64_t n, std::int64_t k,
+                    float* to, std::int64_t to_stride) {
+  transpose(reinterpret_cast<const std::uint32_t*>(rows), stride, n, k,
+            reinterpret_cast<std::uint32_t*>(to), to_stride);
+}
+
 }  // namespace facula::cpu

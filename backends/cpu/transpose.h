@@ -14,4 +14,9 @@ bool copy_transposed(const Tensor& source, const Tensor& destination);
 /// images are joined or padded. Returns false for long rows, and results that go past the caches.
 bool copy_short_rows(const Tensor& source, const Tensor& destination);
 
+/// `n` rows of `k` elements, `stride` apart, as `k` rows of `n`, `to_stride` apart; on the calling
+/// thread.
+void transpose_rows(const float* rows, std::int64_t stride, std::int64_t n, std::int64_t k,
+                    float* to, std::int64_t to_stride);
+
 }  // namespace facula::cpu

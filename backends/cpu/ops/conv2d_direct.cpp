@@ -15,6 +15,7 @@
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/streaming.h"
+#include "backends/cpu/transpose.h"
 #include "base/divide_up.h"
 #include "base/thread_pool.h"
 
@@ -34,20 +35,6 @@ constexpr std::int64_t kMostSummands = 16 << 10;
 constexpr std::int64_t kBandElements = 4 << 10;
 
 using base::divide_up;
-
-/// Pixels of a line from separate planes, and back.
-void interleave(const float* planes, std::int64_t plane, std::int64_t channels, std::int64_t pixels,
-                float* line) {
-  for (std::int64_t c = 0; c < channels; ++c) {
-    for (std::int64_t x = 0; x < pixels; ++x) line[x * channels + c] = planes[c * plane + x];
-  }
-}
-void separate(const float* line, std::int64_t channels, std::int64_t pixels, float* planes,
-              std::int64_t plane) {
-  for (std::int64_t c = 0; c < channels; ++c) {
-    for (std::int64_t x = 0; x < pixels; ++x) planes[c * plane + x] = line[x * channels + c];
-  }
-}
 
 /// A batch of images in either layout, read as channels_last lines with zeros beside them.
 class Images {
@@ -75,7 +62,8 @@ class Images {
       if (channels_last_) {
         std::copy_n(data + y * width_ * channels_, width_ * channels_, out + edge);
       } else {
-        interleave(data + y * width_, height_ * width_, channels_, width_, out + edge);
+        transpose_rows(data + y * width_, height_ * width_, channels_, width_, out + edge,
+                       channels_);
       }
     }
     return to;
@@ -109,8 +97,8 @@ class Target {
     if (channels_last_) {
       std::copy_n(line, this->line(), at(image, y));
     } else {
-      separate(line, channels_, width_, data_ + (image * channels_ * height_ + y) * width_,
-               height_ * width_);
+      transpose_rows(line, channels_, width_, channels_,
+                     data_ + (image * channels_ * height_ + y) * width_, height_ * width_);
     }
   }
 
