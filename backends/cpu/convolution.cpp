@@ -85,6 +85,20 @@ Refusal refuse_epilogue(const KernelArgs& args) {
 
 namespace {
 
+/// Pixels of an image in planes that are worth a product of their own.
+constexpr std::int64_t kPlanePixels = 64;
+
+bool windows_lie_side_by_side(const ConvShape& s) {
+  return s.stride_h == s.kh && s.stride_w == s.kw && s.pad_h + s.pad_w == 0;
+}
+
+/// Whether the windows of planes are copied as patches, in which channels need not fill vectors.
+bool better_by_patches(const KernelArgs& args, const ConvShape& s) {
+  return conv_kind(args) == ConvKind::forward && windows_lie_side_by_side(s) &&
+         s.dilation_h * s.dilation_w == 1 && s.oh * s.ow >= kPlanePixels &&
+         are_planes(args.in(0)) && are_planes(args.out()) && !better_in_channels_last(s);
+}
+
 /// Whether windows written down are little beside the weights, which others pack.
 bool better_by_windows(const ConvShape& s) {
   constexpr std::int64_t kMostWindows = 64, kFewestWeights = 1 << 18;
@@ -96,20 +110,12 @@ bool better_by_windows(const ConvShape& s) {
 }  // namespace
 
 ByMatrix by_matrix(const KernelArgs& args, const ConvShape& s) {
-  // Weights worth it, and pixels of an image that are, in planes.
-  constexpr std::int64_t kFewestWeights = 16384, kPlanePixels = 64;
-  // Pixels of all images: beyond, packed weights or blocks are faster.
-  constexpr std::int64_t kMostPixels = 256, kMostSummed = 1024;
+  // Weights worth it. Pixels of all images: beyond, packed weights or blocks are faster.
+  constexpr std::int64_t kFewestWeights = 16384, kMostPixels = 256, kMostSummed = 1024;
   if (args.in(0).dtype() != kFloat32 || s.groups != 1) return ByMatrix::no;
-  if (s.stride_h != s.kh || s.stride_w != s.kw || s.pad_h + s.pad_w != 0) {
+  if (s.kh * s.kw != 1 || !windows_lie_side_by_side(s)) {
+    if (better_by_patches(args, s)) return ByMatrix::patches;
     return better_by_windows(s) ? ByMatrix::windows : ByMatrix::no;
-  }
-  if (s.kh * s.kw != 1) {
-    const bool fits = s.dilation_h * s.dilation_w == 1 && s.oh * s.ow >= kPlanePixels;
-    const bool planes = are_planes(args.in(0)) && are_planes(args.out());
-    const bool forward = conv_kind(args) == ConvKind::forward;
-    return forward && fits && planes && !better_in_channels_last(s) ? ByMatrix::patches
-                                                                    : ByMatrix::no;
   }
   if (s.h * s.w == 1) return ByMatrix::pixels;  // a linear layer
   if (s.c * s.oc < kFewestWeights) return ByMatrix::no;

@@ -206,6 +206,10 @@ bool copy_short_rows(const Tensor& source, const Tensor& destination) {
 
 void transpose_rows(const float* rows, std::int64_t stride, std::int64_t n, std::int64_t k,
                     float* to, std::int64_t to_stride) {
+  if ((n == 1 && to_stride == 1) || (k == 1 && stride == 1)) {
+    std::copy_n(rows, n * k, to);
+    return;
+  }
   transpose(reinterpret_cast<const std::uint32_t*>(rows), stride, n, k,
             reinterpret_cast<std::uint32_t*>(to), to_stride);
 }

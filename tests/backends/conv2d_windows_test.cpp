@@ -36,6 +36,7 @@ const Problem kProblems[] = {
     {{1, 512, 6, 5}, {520, 512, 1, 1}, {2, 2}, {0, 0}},
     {{1, 33, 4, 4}, {600, 33, 4, 4}, {1, 1}, {0, 0}},
     {{1, 300, 7, 7}, {300, 300, 3, 1}, {3, 2}, {1, 0}},
+    {{1, 200, 15, 14}, {350, 200, 2, 2}, {2, 2}, {0, 0}},
 };
 
 // Too many windows or taps, too few weights, or groups.
@@ -64,8 +65,8 @@ std::string_view implementation_of(const Problem& p) {
   Tensor out = zeros(p.output()).contiguous(kChannelsLast);
   const KernelArgs args{{op(OpId::conv2d), inputs, 2, &attrs}, &out, 1};
   const auto& list = implementations(OpId::conv2d, DeviceType::cpu);
-  return std::ranges::find_if(
-             list, [&](const Implementation& i) { return !i.refuse || !i.refuse(args); })
+  return std::ranges::find_if(list,
+                              [&](const Implementation& i) { return !i.refuse || !i.refuse(args); })
       ->name;
 }
 

@@ -28,7 +28,8 @@ struct ProductBlock {
   const T* row_bias;     ///< m values added to the rows, or null
   const T* column_bias;  ///< n values added to the columns, or null
   bool accumulate;       ///< start from c instead of 0
-  /// While the first rows of a go by, ask for rows of b before their turn. They have no offsets.
+  /// With AVX-512, ask for rows of b before their turn, while the first rows of a go by. They have
+  /// no offsets.
   bool ahead = false;
 };
 

@@ -344,14 +344,17 @@ class WeightGradient {
     return ((planes_.plain() ? 0 : planes_.channels) + (spread_.plain() ? 0 : spread_.channels)) *
            planes_.padded_w;
   }
-  /// Whole images, unless there are fewer than parts, or they leave the cache.
+  /// Whole images, unless their copies leave the cache, or they are fewer than the parts and the
+  /// sums of all parts stay there.
   std::int64_t lines_of_unit() const {
-    const std::int64_t fitting = kBandElements / ((s.c + s.oc) * planes_.padded_w) - reach();
+    const std::int64_t copied = std::max<std::int64_t>(1, copied_per_line());
     const std::int64_t work = numel() * s.oh * planes_.padded_w;
+    const bool share = numel() * kMostChunks <= kBandElements;
     const std::int64_t bands =
-        std::max<std::int64_t>(1, std::min(kMostChunks / s.n, work / kChunkWork));
-    const std::int64_t least = std::max<std::int64_t>(1, 2 * reach());
-    return std::min(s.oh, std::max(least, std::min(fitting, base::divide_up(s.oh, bands))));
+        std::max<std::int64_t>(1, share ? std::min(kMostChunks / s.n, work / kChunkWork) : 1);
+    const std::int64_t lines =
+        std::min(kBandElements / copied - reach(), base::divide_up(s.oh, bands));
+    return std::min(s.oh, std::max({lines, 2 * reach(), std::int64_t{1}}));
   }
 
   void add(std::int64_t unit, std::int64_t count, bool accumulate, T* wide, T* padded,

@@ -489,7 +489,7 @@ Refusal refuse(const KernelArgs& args) {
   const bool whole = s.c % kVectorChannels == 0 && s.oc % kVectorChannels == 0;
   if (channels_last ? whole : better_in_channels_last(s)) return "whole vectors of channels";
   if (s.c * s.oc > kMostWeightPlanes) return "many channels";
-  if (by_matrix(args, s) != ByMatrix::no) return "a product with patches";
+  if (by_matrix(args, s) != ByMatrix::no) return "a product with the weights where they lie";
   if (conv_kind(args) == ConvKind::backward_input && s.dilation_w != 1) return "dilation";
   if (mostly_padding(s)) return "far more padding than image";
   return refuse_epilogue(args);
