@@ -1,30 +1,18 @@
 #include "ops/attrs/conv2d.h"
-#include "ops/schema/convolution.h"
 #include "runtime/op_registry.h"
-#include "tests/backends/kernel_check.h"
+#include "tests/backends/conv2d_problem.h"
 
 namespace facula {
 namespace {
 
-struct Problem {
-  Dims input, weight;
-  Dims stride = {1, 1}, padding = {1, 1}, dilation = {1, 1};
-
-  std::string str() const {
-    return fmt::format("input {} weight {} stride {} padding {} dilation {}", input, weight, stride,
-                       padding, dilation);
-  }
-  Dims output() const {
-    return conv_shape("test", input, weight, {stride, padding, dilation, 1}).output_sizes();
-  }
-};
+using Problem = Conv2dProblem;
 
 // Images so small that nearly all of their pixels meet.
 const Problem kProblems[] = {
-    {{33, 33, 2, 2}, {40, 33, 3, 3}},
-    {{32, 64, 2, 2}, {32, 64, 3, 3}},
-    {{40, 48, 3, 1}, {35, 48, 3, 3}},
-    {{32, 32, 1, 1}, {48, 32, 3, 3}},
+    {{33, 33, 2, 2}, {40, 33, 3, 3}, {1, 1}, {1, 1}},
+    {{32, 64, 2, 2}, {32, 64, 3, 3}, {1, 1}, {1, 1}},
+    {{40, 48, 3, 1}, {35, 48, 3, 3}, {1, 1}, {1, 1}},
+    {{32, 32, 1, 1}, {48, 32, 3, 3}, {1, 1}, {1, 1}},
     {{35, 40, 3, 3}, {32, 40, 3, 3}, {1, 1}, {0, 0}},
     {{32, 32, 4, 4}, {34, 32, 4, 4}, {1, 1}, {0, 0}},
     {{34, 32, 2, 2}, {32, 32, 3, 2}, {1, 1}, {1, 1}, {1, 2}},
@@ -43,25 +31,11 @@ Refusal refusal(const Problem& p, std::int64_t groups = 1, DType dtype = kFloat3
   return "not registered";
 }
 
-/// The convolution and both its gradients.
-std::function<Results()> all_three(Source& source, const Problem& p, MemoryFormat format) {
-  const Tensor x = source.values(p.input, kFloat32, format);
-  const Tensor grad = source.values(p.output(), kFloat32, format);
-  const Tensor weight = source.values(p.weight, kFloat32, format);
-  const Tensor bias = source.coin() ? source.values({p.weight[0]}) : Tensor();
-  return [=] {
-    return Results{conv2d(x, weight, bias, p.stride, p.padding, p.dilation),
-                   conv2d_backward_input(grad, weight, p.input, p.stride, p.padding, p.dilation),
-                   conv2d_backward_weight(grad, x, {p.weight[2], p.weight[3]}, p.stride, p.padding,
-                                          p.dilation)};
-  };
-}
-
 TEST(Conv2dDense, AgreesWithTheReference) {
   Source source(41);
   for (const Problem& p : kProblems) {
     for (MemoryFormat format : {kContiguous, kChannelsLast}) {
-      expect_like_reference(all_three(source, p, format), 4e-6, p.str());
+      expect_like_reference(random_conv2d(source, p, format, format), 4e-6, p.str());
     }
   }
 }
@@ -69,7 +43,8 @@ TEST(Conv2dDense, AgreesWithTheReference) {
 TEST(Conv2dDense, SameBitsOnAllThreads) {
   Source source(42);
   for (const Problem& p : kProblems) {
-    expect_same_bits_on_all_threads(all_three(source, p, kChannelsLast), p.str());
+    expect_same_bits_on_all_threads(random_conv2d(source, p, kChannelsLast, kChannelsLast),
+                                    p.str());
   }
 }
 
@@ -77,12 +52,13 @@ TEST(Conv2dDense, TakesTinyImagesOnly) {
   for (const Problem& p : kProblems) EXPECT_EQ(refusal(p), nullptr) << p.str();
   const Problem& usual = kProblems[1];
   EXPECT_STREQ(refusal(usual, 1, kFloat64), "only float32");
-  EXPECT_STREQ(refusal({{32, 64, 2, 2}, {32, 32, 3, 3}}, 2), "groups");
-  EXPECT_STREQ(refusal({{32, 64, 2, 2}, {32, 64, 1, 1}}), "a matrix product");
-  EXPECT_STREQ(refusal({{32, 64, 3, 2}, {32, 64, 3, 3}}), "too many pixels");
-  EXPECT_STREQ(refusal({{31, 64, 2, 2}, {32, 64, 3, 3}}), "few images");
-  EXPECT_STREQ(refusal({{32, 31, 2, 2}, {32, 31, 3, 3}}), "few channels");
-  EXPECT_STREQ(refusal({{32, 32, 2, 2}, {32, 32, 2, 2}, {2, 2}}), "most pixels do not meet");
+  EXPECT_STREQ(refusal({{32, 64, 2, 2}, {32, 32, 3, 3}, {1, 1}, {1, 1}}, 2), "groups");
+  EXPECT_STREQ(refusal({{32, 64, 2, 2}, {32, 64, 1, 1}, {1, 1}, {1, 1}}), "a matrix product");
+  EXPECT_STREQ(refusal({{32, 64, 3, 2}, {32, 64, 3, 3}, {1, 1}, {1, 1}}), "too many pixels");
+  EXPECT_STREQ(refusal({{31, 64, 2, 2}, {32, 64, 3, 3}, {1, 1}, {1, 1}}), "few images");
+  EXPECT_STREQ(refusal({{32, 31, 2, 2}, {32, 31, 3, 3}, {1, 1}, {1, 1}}), "few channels");
+  EXPECT_STREQ(refusal({{32, 32, 2, 2}, {32, 32, 2, 2}, {2, 2}, {1, 1}}),
+               "most pixels do not meet");
 }
 
 }  // namespace

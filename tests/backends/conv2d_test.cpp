@@ -1,28 +1,15 @@
 #include <algorithm>
 
 #include "runtime/op_registry.h"
-#include "tests/backends/kernel_check.h"
+#include "tests/backends/conv2d_problem.h"
 
 #include "ops/attrs/conv2d.h"
 #include "ops/attrs/conv2d_backward_input.h"
-#include "ops/schema/convolution.h"
 
 namespace facula {
 namespace {
 
-struct Problem {
-  Dims input, weight;
-  Dims stride = {1, 1}, padding = {0, 0}, dilation = {1, 1};
-  std::int64_t groups = 1;
-
-  std::string str() const {
-    return fmt::format("input {} weight {} stride {} padding {} dilation {} groups {}", input,
-                       weight, stride, padding, dilation, groups);
-  }
-  Dims output() const {
-    return conv_shape("test", input, weight, {stride, padding, dilation, groups}).output_sizes();
-  }
-};
+using Problem = Conv2dProblem;
 
 Problem random_problem(Source& source) {
   for (;;) {
@@ -42,21 +29,12 @@ Problem random_problem(Source& source) {
   }
 }
 
-/// The convolution and both its gradients, with the activations in one layout.
-Results all_three(const Problem& p, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                  const Tensor& grad) {
-  return {conv2d(x, weight, bias, p.stride, p.padding, p.dilation, p.groups),
-          conv2d_backward_input(grad, weight, p.input, p.stride, p.padding, p.dilation, p.groups),
-          conv2d_backward_weight(grad, x, {p.weight[2], p.weight[3]}, p.stride, p.padding,
-                                 p.dilation, p.groups)};
-}
-
 void check_problem(Source& source, const Problem& p, DType dtype, MemoryFormat format) {
   const Tensor x = source.values(p.input, dtype, format);
   const Tensor grad = source.values(p.output(), dtype, format);
   const Tensor weight = source.values(p.weight, dtype, source.coin() ? format : kContiguous);
   const Tensor bias = source.coin() ? source.values({p.weight[0]}, dtype) : Tensor();
-  expect_like_reference([&] { return all_three(p, x, weight, bias, grad); },
+  expect_like_reference([&] { return conv2d_and_gradients(p, x, weight, bias, grad); },
                         dtype == kFloat64 ? 1e-12 : 1e-5, p.str());
 }
 
@@ -147,8 +125,8 @@ TEST(Conv2d, SameBitsOnAllThreads) {
         const Tensor grad = source.values(p.output(), dtype, format);
         const Tensor weight = source.values(p.weight, dtype);
         const Tensor bias = source.values({p.weight[0]}, dtype);
-        expect_same_bits_on_all_threads([&] { return all_three(p, x, weight, bias, grad); },
-                                        p.str());
+        expect_same_bits_on_all_threads(
+            [&] { return conv2d_and_gradients(p, x, weight, bias, grad); }, p.str());
       }
     }
   }

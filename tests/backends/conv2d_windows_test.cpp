@@ -3,33 +3,20 @@
 
 #include "backends/cpu/convolution.h"
 #include "ops/attrs/conv2d.h"
-#include "ops/schema/convolution.h"
 #include "runtime/op_registry.h"
-#include "tests/backends/kernel_check.h"
+#include "tests/backends/conv2d_problem.h"
 
 namespace facula {
 namespace {
 
 using cpu::ByMatrix;
 
-struct Problem {
-  Dims input, weight;
-  Dims stride = {1, 1}, padding = {1, 1}, dilation = {1, 1};
-  std::int64_t groups = 1;
-
-  std::string str() const {
-    return fmt::format("input {} weight {} stride {} padding {} dilation {}", input, weight, stride,
-                       padding, dilation);
-  }
-  Dims output() const {
-    return conv_shape("test", input, weight, {stride, padding, dilation, groups}).output_sizes();
-  }
-};
+using Problem = Conv2dProblem;
 
 // Channels that leave parts of slices and vectors, single windows, and one tap with strides.
 const Problem kProblems[] = {
-    {{2, 257, 4, 4}, {120, 257, 3, 3}},
-    {{1, 128, 9, 8}, {256, 128, 3, 3}, {2, 2}},
+    {{2, 257, 4, 4}, {120, 257, 3, 3}, {1, 1}, {1, 1}},
+    {{1, 128, 9, 8}, {256, 128, 3, 3}, {2, 2}, {1, 1}},
     {{1, 70, 5, 5}, {80, 70, 7, 7}, {1, 1}, {3, 3}},
     {{1, 130, 8, 8}, {230, 130, 3, 3}, {1, 1}, {2, 2}, {2, 2}},
     {{3, 100, 3, 4}, {300, 100, 3, 3}, {1, 1}, {2, 1}},
@@ -41,10 +28,10 @@ const Problem kProblems[] = {
 
 // Too many windows or taps, too few weights, or groups.
 const Problem kOthers[] = {
-    {{1, 256, 9, 8}, {256, 256, 3, 3}},
-    {{5, 256, 4, 4}, {256, 256, 3, 3}},
+    {{1, 256, 9, 8}, {256, 256, 3, 3}, {1, 1}, {1, 1}},
+    {{5, 256, 4, 4}, {256, 256, 3, 3}, {1, 1}, {1, 1}},
     {{1, 64, 8, 8}, {128, 64, 8, 8}, {1, 1}, {3, 3}},
-    {{1, 128, 4, 4}, {128, 128, 3, 3}},
+    {{1, 128, 4, 4}, {128, 128, 3, 3}, {1, 1}, {1, 1}},
     {{1, 256, 9, 8}, {512, 128, 3, 3}, {2, 2}, {1, 1}, {1, 1}, 2},
 };
 
@@ -70,21 +57,6 @@ std::string_view implementation_of(const Problem& p) {
       ->name;
 }
 
-/// The convolution and both its gradients.
-std::function<Results()> all_three(Source& source, const Problem& p, MemoryFormat images,
-                                   MemoryFormat weights) {
-  const Tensor x = source.values(p.input, kFloat32, images);
-  const Tensor grad = source.values(p.output(), kFloat32, images);
-  const Tensor weight = source.values(p.weight, kFloat32, weights);
-  const Tensor bias = source.coin() ? source.values({p.weight[0]}) : Tensor();
-  return [=] {
-    return Results{conv2d(x, weight, bias, p.stride, p.padding, p.dilation),
-                   conv2d_backward_input(grad, weight, p.input, p.stride, p.padding, p.dilation),
-                   conv2d_backward_weight(grad, x, {p.weight[2], p.weight[3]}, p.stride, p.padding,
-                                          p.dilation)};
-  };
-}
-
 TEST(Conv2dWindows, TakesFewWindowsAndLargeWeights) {
   for (const Problem& p : kProblems) {
     EXPECT_EQ(way(p), ByMatrix::windows) << p.str();
@@ -99,7 +71,7 @@ TEST(Conv2dWindows, AgreesWithTheReference) {
   for (const Problem& p : kProblems) {
     for (MemoryFormat images : {kContiguous, kChannelsLast}) {
       for (MemoryFormat weights : {kContiguous, kChannelsLast}) {
-        expect_like_reference(all_three(source, p, images, weights), 4e-6, p.str());
+        expect_like_reference(random_conv2d(source, p, images, weights), 4e-6, p.str());
       }
     }
   }
@@ -109,7 +81,7 @@ TEST(Conv2dWindows, SameBitsOnAllThreads) {
   Source source(92);
   for (const Problem& p : kProblems) {
     const MemoryFormat weights = source.coin() ? kContiguous : kChannelsLast;
-    expect_same_bits_on_all_threads(all_three(source, p, kChannelsLast, weights), p.str());
+    expect_same_bits_on_all_threads(random_conv2d(source, p, kChannelsLast, weights), p.str());
   }
 }
 
