@@ -96,7 +96,7 @@ file(CONFIGURE OUTPUT ${facula_kernel_dir}/functor_headers.inc
 # Size again. Winograd's transforms and depthwise convolutions are the largest kernels of all;
 # conversions wait for memory, and -O3 doubles them.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT FACULA_SANITIZE)
-  foreach(stem winograd depthwise)
+  foreach(stem winograd depthwise depthwise_planes)
     set_source_files_properties(${PROJECT_SOURCE_DIR}/backends/cpu/kernels/${stem}.cpp PROPERTIES
       COMPILE_OPTIONS "$<$<STREQUAL:$<TARGET_PROPERTY:NAME>,facula_kernels_baseline>:-Os>")
   endforeach()

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "backends/cpu/kernels/batch_norm.h"
+#include "backends/cpu/kernels/depthwise_planes.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "ops/attrs/conv2d.h"
 #include "ops/attrs/conv2d_backward_input.h"
@@ -127,6 +129,19 @@ ByMatrix by_matrix(const KernelArgs& args, const ConvShape& s) {
   const bool planes = are_planes(args.in(0)) && are_planes(args.out());
   if (planes && s.h * s.w >= kPlanePixels) return ByMatrix::planes;
   return pixels <= kMostPixels ? ByMatrix::pixels : ByMatrix::no;
+}
+
+bool depthwise_by_planes(const KernelArgs& args, const ConvShape& s) {
+  constexpr std::int64_t kVector = 16;
+  const ConvKind kind = conv_kind(args);
+  if (args.in(0).dtype() != kFloat32 || kind == ConvKind::backward_weight) return false;
+  if (s.groups == 1 || s.groups != s.c || s.groups != s.oc || !has_plane_loop(s.kh, s.kw))
+    return false;
+  if (s.stride_h != 1 || s.stride_w != 1 || s.dilation_h != 1) return false;
+  if (s.pad_h >= s.kh || s.pad_w > (s.kw - 1) * s.dilation_w) return false;
+  const std::int64_t width = kind == ConvKind::forward ? s.ow : s.w;
+  const bool filled = 5 * width >= 3 * base::divide_up(width, kVector) * kVector;
+  return filled && are_planes(args.in(0)) && are_planes(args.out());
 }
 
 ConvEpilogue::ConvEpilogue(const KernelArgs& args, MemoryFormat format) {

@@ -36,6 +36,10 @@ enum class ByMatrix : std::uint8_t { no, pixels, planes, patches, windows };
 inline constexpr std::int64_t kMostWindowTaps = 49;
 ByMatrix by_matrix(const KernelArgs& args, const ConvShape& s);
 
+/// Whether a depthwise convolution of images in planes, or the gradient of its input, goes line by
+/// line: with stride 1, and lines that fill most of their vectors.
+bool depthwise_by_planes(const KernelArgs& args, const ConvShape& s);
+
 /// What conv2d_fused makes of a convolution's result, or conv2d_backward_input_fused of its; of the
 /// other ops, nothing.
 class ConvEpilogue {

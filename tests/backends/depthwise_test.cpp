@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "ops/attrs/conv2d.h"
 #include "ops/schema/convolution.h"
 #include "runtime/op_registry.h"
@@ -81,6 +83,11 @@ const Problem kLayers[] = {
     {1, 40, 20, 23, {7, 7}, {1, 1}, {3, 3}},
     {2, 20, 9, 9, {3, 3}, {4, 4}, {0, 0}},
     {1, 24, 2, 2, {3, 3}, {1, 1}, {5, 5}},  // windows that lie in the padding alone
+    // Lines that fill their vectors, in bands and with taps apart.
+    {2, 19, 130, 111},
+    {1, 21, 27, 30, {7, 7}, {1, 1}, {6, 2}},
+    {3, 18, 9, 44, {3, 3}, {1, 1}, {0, 4}, {1, 2}},
+    {2, 17, 3, 500, {5, 5}, {1, 1}, {2, 0}},
 };
 
 TEST(Depthwise, LayersAgreeWithTheReference) {
@@ -171,6 +178,35 @@ TEST(Convolutions, StepsFarBeyondTheImageTakeNothing) {
         }
       }
     }
+  }
+}
+
+TEST(Depthwise, PlanesOfFilledLinesStayPlanes) {
+  struct Case {
+    Problem problem;
+    MemoryFormat format;
+    std::string_view expected;
+  };
+  const Case cases[] = {
+      {{2, 20, 14, 14}, kContiguous, "depthwise by planes"},
+      {{2, 20, 56, 56, {5, 5}, {1, 1}, {2, 2}}, kContiguous, "depthwise by planes"},
+      {{2, 20, 14, 14}, kChannelsLast, "depthwise"},
+      {{2, 20, 7, 7}, kContiguous, "depthwise"},
+      {{2, 20, 28, 28, {3, 3}, {2, 2}}, kContiguous, "depthwise"},
+      {{2, 20, 28, 28, {3, 3}, {1, 1}, {2, 2}, {2, 2}}, kContiguous, "depthwise"},
+      {{2, 20, 28, 28, {3, 5}}, kContiguous, "depthwise"},
+      {{2, 20, 28, 28, {3, 3}, {1, 1}, {3, 1}}, kContiguous, "depthwise"},
+  };
+  for (const auto& [p, format, expected] : cases) {
+    const Tensor x = zeros(p.input()).contiguous(format), weight = zeros(p.weight());
+    const Tensor* inputs[] = {&x, &weight};
+    const ops::conv2d_attrs attrs{p.stride, p.padding, p.dilation, p.c};
+    Tensor out = zeros(p.output()).contiguous(format);
+    const KernelArgs args{{op(OpId::conv2d), inputs, 2, &attrs}, &out, 1};
+    const auto& list = implementations(OpId::conv2d, DeviceType::cpu);
+    const auto first = std::ranges::find_if(
+        list, [&](const Implementation& i) { return !i.refuse || !i.refuse(args); });
+    EXPECT_EQ(first->name, expected) << p.str();
   }
 }
 

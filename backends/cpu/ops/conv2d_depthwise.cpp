@@ -488,6 +488,7 @@ Refusal refuse(const KernelArgs& args) {
   if (args.in(0).dtype() != kFloat32) return "only float32";
   const ConvShape s = conv_shape_of(args);
   if (s.groups == 1 || s.groups != s.c || s.groups != s.oc) return "not depthwise";
+  if (depthwise_by_planes(args, s)) return "better by planes";
   return refuse_epilogue(args);
 }
 
