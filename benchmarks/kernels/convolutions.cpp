@@ -116,6 +116,13 @@ Sizes draw(Random& random) {
     v["c"] = integer(60, 500);
     v["oc"] = integer(60, 500);
   }
+  if (random.one_in(20)) {  // depthwise, with lines that fill vectors
+    v = {{"n", integer(1, 3)}, {"h", integer(1, 60)}, {"w", 16 * integer(1, 4) - integer(0, 5)}};
+    v["g"] = v["c"] = v["oc"] = integer(2, 40);
+    v["k"] = 2 * integer(1, 3) + 1;
+    v["p"] = integer(0, v["k"] - 1);
+    if (random.one_in(4)) v["dw"] = 2;
+  }
   // The gradient of a single weight may be nearly 0 because its terms cancel.
   if (v["c"] * v["oc"] < 4) v["oc"] *= 4;
   make_room(v);
