@@ -116,6 +116,14 @@ Sizes draw(Random& random) {
     v["c"] = integer(60, 500);
     v["oc"] = integer(60, 500);
   }
+  if (random.one_in(30)) {  // few pixels and large weights
+    v = {{"n", 1}, {"h", integer(1, 7)}, {"w", integer(1, 7)}, {"s", integer(1, 2)}};
+    v["c"] = integer(105, 160);
+    v["oc"] = integer(105, 160);
+    v["k"] = integer(5, 7);
+    v["p"] = integer(0, v["k"] - 1);
+    if (random.one_in(4)) v["d"] = 2;
+  }
   if (random.one_in(20)) {  // depthwise, with lines that fill vectors
     v = {{"n", integer(1, 3)}, {"h", integer(1, 60)}, {"w", 16 * integer(1, 4) - integer(0, 5)}};
     v["g"] = v["c"] = v["oc"] = integer(2, 40);
