@@ -135,8 +135,8 @@ bool depthwise_by_planes(const KernelArgs& args, const ConvShape& s) {
   constexpr std::int64_t kVector = 16;
   const ConvKind kind = conv_kind(args);
   if (args.in(0).dtype() != kFloat32 || kind == ConvKind::backward_weight) return false;
-  if (s.groups == 1 || s.groups != s.c || s.groups != s.oc || !has_plane_loop(s.kh, s.kw))
-    return false;
+  if (s.groups == 1 || s.groups != s.c || s.groups != s.oc) return false;
+  if (!has_plane_loop(s.kh, s.kw)) return false;
   if (s.stride_h != 1 || s.stride_w != 1 || s.dilation_h != 1) return false;
   if (s.pad_h >= s.kh || s.pad_w > (s.kw - 1) * s.dilation_w) return false;
   const std::int64_t width = kind == ConvKind::forward ? s.ow : s.w;

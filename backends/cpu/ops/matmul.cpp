@@ -43,7 +43,7 @@ constexpr std::int64_t kRowsToAskAhead = 4, kElementsToAskAhead = 2 << 20;
 /// Products that the library takes longer for, however large, where rows of the right matrix have
 /// so many elements: of few rows with such a matrix, which it copies, and of little depth whose
 /// results are mostly written, at least so many.
-constexpr std::int64_t kFewRows = 16, kLeastDepth = 32, kLongRow = 512, kManyResults = 1 << 20;
+constexpr std::int64_t kFewRows = 16, kLittleDepth = 32, kLongRow = 512, kManyResults = 1 << 20;
 
 template <class T>
 class Tiles {
@@ -264,7 +264,7 @@ bool better_in_tiles(std::int64_t rows, std::int64_t columns, std::int64_t depth
   const bool avx512 = base::cpu_capability() == base::CpuCapability::kAvx512;
   if (!avx512 || columns < kLongRow) return false;
   return (rows <= kFewRows && columns * depth >= kElementsToAskAhead) ||
-         (depth <= kLeastDepth && rows * columns >= kManyResults);
+         (depth <= kLittleDepth && rows * columns >= kManyResults);
 }
 
 Refusal refuse(const KernelArgs& args) {
