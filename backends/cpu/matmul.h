@@ -63,6 +63,9 @@ struct MatmulProblem {
 /// copied; transposed ones are not.
 MatmulProblem matmul_problem(const KernelArgs& args);
 
+/// Whether a call of one of kProducts is faster if everything is packed (ops/matmul_blocks.cpp).
+bool better_in_blocks(const KernelArgs& args);
+
 /// Pieces of `step` rows or columns of the result for the threads. Depends on the problem only.
 struct MatmulCut {
   bool by_rows;

@@ -39,10 +39,12 @@ template <class X, int D = 1>
   }
 }
 
-/// Up to a square of elements: `n` rows of `k`.
+/// Up to a square of elements: `n` rows of `k`. Behind the first `loose` rows of the result there
+/// is room for a vector, which the rows after them fill.
 template <class T>
 [[gnu::always_inline]] inline void transpose_block(const T* from, std::int64_t stride, int n, int k,
-                                                   T* to, std::int64_t to_stride) {
+                                                   T* to, std::int64_t to_stride,
+                                                   std::int64_t loose) {
   using X = Vec<T>;
   constexpr int kWidth = X::kWidth;
   if (4 * k <= kWidth || 4 * n <= kWidth) {
@@ -54,12 +56,13 @@ template <class T>
   typename X::Raw square[kWidth];
 #pragma GCC unroll 16
   for (int i = 0; i < kWidth; ++i, from += stride) {
+    if (i < n) __builtin_prefetch(from + 64);
     square[i] = i >= n ? X::zero() : k == kWidth ? X::load(from) : X::load(from, k);
   }
   transpose_square<X>(square);
 #pragma GCC unroll 16
   for (int j = 0; j < kWidth; ++j, to += to_stride) {
-    if (j < k) n == kWidth ? X::store(to, square[j]) : X::store(to, square[j], n);
+    if (j < k) n == kWidth || j < loose ? X::store(to, square[j]) : X::store(to, square[j], n);
   }
 }
 
@@ -67,12 +70,13 @@ template <class T>
 void transpose(const T* rows, std::int64_t stride, std::int64_t n, std::int64_t k, T* transposed,
                std::int64_t to_stride) {
   constexpr int kWidth = Vec<T>::kWidth;
+  const std::int64_t loose = n < kWidth && n == to_stride ? k - kWidth : 0;
   for (std::int64_t i = 0; i < n; i += kWidth) {
     const int height = n - i < kWidth ? static_cast<int>(n - i) : kWidth;
     for (std::int64_t j = 0; j < k; j += kWidth) {
       const int width = k - j < kWidth ? static_cast<int>(k - j) : kWidth;
       transpose_block(rows + i * stride + j, stride, height, width, transposed + j * to_stride + i,
-                      to_stride);
+                      to_stride, loose - j);
     }
   }
 }
@@ -91,11 +95,40 @@ void pack(const T* a, std::int64_t row_stride, std::int64_t column_stride, std::
       transpose(source, row_stride, rows, k, panel, kPanelRows);
       continue;
     }
+    if (row_stride == 1 && rows == kPanelRows) {
+      for (std::int64_t j = 0; j < k; ++j, panel += kPanelRows, source += column_stride) {
+        __builtin_memcpy(panel, source, kPanelRows * sizeof(T));
+      }
+      continue;
+    }
     for (std::int64_t j = 0; j < k; ++j) {
       for (int i = 0; i < rows; ++i) {
         panel[j * kPanelRows + i] = source[i * row_stride + j * column_stride];
       }
     }
+  }
+}
+
+constexpr int kPanelVectors = tile_vectors(kPanelRows);
+constexpr std::int64_t kPackedAhead = 8;
+
+template <class T>
+void pack_columns(const T* b, std::int64_t stride, std::int64_t k, std::int64_t n, T* packed) {
+  using X = Vec<T>;
+  constexpr std::int64_t kColumns = kPanelVectors * X::kWidth;
+  const std::int64_t whole = n / kColumns * kColumns;
+  for (std::int64_t row = 0; row < k; ++row, b += stride, packed += kColumns) {
+    T* to = packed;
+    std::int64_t j = 0;
+    for (; j < whole; j += kColumns, to += k * kColumns) {
+      // Rows are too short for the processor to foresee the next ones.
+      __builtin_prefetch(b + kPackedAhead * stride + j);
+#pragma GCC unroll 4
+      for (int v = 0; v < kPanelVectors * X::kWidth; v += X::kWidth) {
+        X::store(to + v, X::load(b + j + v));
+      }
+    }
+    for (; j < n; ++j, ++to) *to = b[j];
   }
 }
 
@@ -135,7 +168,8 @@ template <class T, int R, int V, bool Partial>
                                         int last) {
   using X = Vec<T>;
   typename X::Raw sums[R][V];
-  const std::int64_t c_stride = p.c_stride;  // a copy, which the stores cannot change
+  const std::int64_t c_stride = p.c_stride;  // copies, which the stores cannot change
+  const bool join = p.join;
   T* c = p.c + i * c_stride + j;
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
@@ -153,6 +187,10 @@ template <class T, int R, int V, bool Partial>
         sums[r][v] = X::add(sums[r][v], part ? X::load(old, last) : X::load(old));
       }
     }
+  }
+  if (p.join) {
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) __builtin_prefetch(c + r * c_stride, 1);
   }
   const T* a = p.packed_a + i * p.k;
   const bool ahead = kVectorRegisters == 32 && !Partial && p.ahead && i == 0;
@@ -177,11 +215,10 @@ template <class T, int R, int V, bool Partial>
 #pragma GCC unroll 4
     for (int v = 0; v < V; ++v) {
       T* to = c + r * c_stride + v * X::kWidth;
-      if (Partial && v == V - 1) {
-        X::store(to, sums[r][v], last);
-      } else {
-        X::store(to, sums[r][v]);
-      }
+      const bool part = Partial && v == V - 1;
+      typename X::Raw sum = sums[r][v];
+      if (join) sum = X::add(part ? X::load(to, last) : X::load(to), sum);
+      part ? X::store(to, sum, last) : X::store(to, sum);
     }
   }
 }
@@ -217,6 +254,17 @@ void rows_up_to(const ProductBlock<T>& p, int rows, std::int64_t i, std::int64_t
   row_tile<T, R>(p, i, j, end);
 }
 
+/// Asks for what p.next says, a share for each panel of rows.
+template <class T>
+[[gnu::always_inline]] inline void ask_for_next(const ProductBlock<T>& p, std::int64_t i) {
+  constexpr std::int64_t kLine = 64 / sizeof(T);
+  const std::int64_t panels = (p.m + kPanelRows - 1) / kPanelRows;
+  const std::int64_t share = (p.next_size / kLine + panels - 1) / panels * kLine;
+  const std::int64_t first = i / kPanelRows * share;
+  const std::int64_t end = first + share < p.next_size ? first + share : p.next_size;
+  for (std::int64_t k = first; k < end; k += kLine) __builtin_prefetch(p.next + k, 0, 2);
+}
+
 template <class T>
 void product(const ProductBlock<T>& p) {
   // The columns of a tile of b stay in the first-level cache while all rows of a go by. Where b is
@@ -228,7 +276,10 @@ void product(const ProductBlock<T>& p) {
     for (std::int64_t j = 0; j < p.n; j += kColumns) {
       const std::int64_t end = p.n - j < kColumns ? p.n : j + kColumns;
       std::int64_t i = first;
-      for (; i + kPanelRows <= last; i += kPanelRows) row_tile<T, kPanelRows>(p, i, j, end);
+      for (; i + kPanelRows <= last; i += kPanelRows) {
+        if (p.next) ask_for_next(p, i);
+        row_tile<T, kPanelRows>(p, i, j, end);
+      }
       if (i < last) rows_up_to<T, kPanelRows>(p, static_cast<int>(last - i), i, j, end);
     }
   }
@@ -362,7 +413,8 @@ void dots(const DotBlock<T>& p) {
 }
 
 template <class T>
-constexpr GemmLoops<T> kLoops = {kPanelRows, 4 * Vec<T>::kWidth, pack<T>, transpose<T>,
+constexpr GemmLoops<T> kLoops = {kPanelRows, 4 * Vec<T>::kWidth, kPanelVectors* Vec<T>::kWidth,
+                                 pack<T>,    pack_columns<T>,    transpose<T>,
                                  copy<T>,    product<T>,         dots<T>};
 
 }  // namespace

@@ -28,9 +28,15 @@ struct ProductBlock {
   const T* row_bias;     ///< m values added to the rows, or null
   const T* column_bias;  ///< n values added to the columns, or null
   bool accumulate;       ///< start from c instead of 0
+  /// Add the sums to c when they are done: of long rows errors grow less if parts of them are summed
+  /// up by themselves, and c need not be there before.
+  bool join = false;
   /// With AVX-512, ask for rows of b before their turn, while the first rows of a go by. They have
   /// no offsets.
   bool ahead = false;
+  /// So many elements are asked for, for the second-level cache, while the rows of a go by.
+  const T* next = nullptr;
+  std::int64_t next_size = 0;
 };
 
 /// c[i][j] = bias + dot product of row i of a and row j of b, each of k elements; summed over
@@ -54,14 +60,17 @@ struct GemmLoops {
   /// Rows of a panel of packed A, whose element (i, k) is at (i / rows * k_count + k) * rows + i %
   /// rows. Rows missing in the last panel are left out of the computation, but have their place.
   int rows;
-  /// Columns that are computed together.
-  int columns;
+  /// Columns that are computed together, and those of one tile of `rows` rows.
+  int columns, panel_columns;
   /// Elements that pack() needs.
   std::int64_t packed_size(std::int64_t m, std::int64_t k) const {
     return (m + rows - 1) / rows * rows * k;
   }
   void (*pack)(const T* a, std::int64_t row_stride, std::int64_t column_stride, std::int64_t m,
                std::int64_t k, T* packed);
+  /// k rows of n as panels of `panel_columns` columns, the last of which may be narrower, but takes
+  /// as much place.
+  void (*pack_columns)(const T* b, std::int64_t stride, std::int64_t k, std::int64_t n, T* packed);
   /// The n rows of k elements, `stride` apart, as k rows of n, `to_stride` apart.
   void (*transpose)(const T* rows, std::int64_t stride, std::int64_t n, std::int64_t k,
                     T* transposed, std::int64_t to_stride);

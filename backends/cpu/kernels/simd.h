@@ -67,20 +67,30 @@ struct Vec<double> {
 #else
 constexpr int kVectorRegisters = 16;
 
-// Parts of a vector go through memory: the masked instructions of AVX2 are slower.
-#define FACULA_PARTIAL(T)                         \
-  FACULA_SIMD Raw load(const T* p, int n) {       \
-    T values[kWidth] = {};                        \
-    for (int i = 0; i < n; ++i) values[i] = p[i]; \
-    return load(values);                          \
-  }                                               \
-  FACULA_SIMD void store(T* p, Raw v, int n) {    \
-    T values[kWidth];                             \
-    store(values, v);                             \
-    for (int i = 0; i < n; ++i) p[i] = values[i]; \
-  }
-
 #if defined(__AVX2__)
+/// The first n of 8 lanes of 4 bytes.
+FACULA_SIMD __m256i first_lanes(int n) {
+  alignas(64) static constexpr std::int32_t kMasks[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+  return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kMasks + 8 - n));
+}
+
+/// Writes the first n lanes. Masked stores of AVX2 take AMD's processors many operations.
+[[gnu::noinline]] inline void store_lanes(float* p, __m256 v, int n) {
+  if (n == 8) return _mm256_storeu_ps(p, v);
+  __m128 part = _mm256_castps256_ps128(v);
+  if (n & 4) {
+    _mm_storeu_ps(p, part);
+    p += 4;
+    part = _mm256_extractf128_ps(v, 1);
+  }
+  if (n & 2) {
+    _mm_storel_pi(reinterpret_cast<__m64*>(p), part);
+    p += 2;
+    part = _mm_movehl_ps(part, part);
+  }
+  if (n & 1) _mm_store_ss(p, part);
+}
+
 template <>
 struct Vec<float> {
   static constexpr int kWidth = 8;
@@ -88,12 +98,13 @@ struct Vec<float> {
   FACULA_SIMD Raw zero() { return _mm256_setzero_ps(); }
   FACULA_SIMD Raw all(float x) { return _mm256_set1_ps(x); }
   FACULA_SIMD Raw load(const float* p) { return _mm256_loadu_ps(p); }
+  FACULA_SIMD Raw load(const float* p, int n) { return _mm256_maskload_ps(p, first_lanes(n)); }
   FACULA_SIMD void store(float* p, Raw v) { _mm256_storeu_ps(p, v); }
+  FACULA_SIMD void store(float* p, Raw v, int n) { store_lanes(p, v, n); }
   FACULA_SIMD void stream(float* p, Raw v) { _mm256_stream_ps(p, v); }
   FACULA_SIMD Raw fma(Raw a, Raw b, Raw c) { return _mm256_fmadd_ps(a, b, c); }
   FACULA_SIMD Raw add(Raw a, Raw b) { return _mm256_add_ps(a, b); }
   FACULA_SIMD Raw max(Raw a, Raw b) { return _mm256_max_ps(a, b); }
-  FACULA_PARTIAL(float)
 };
 template <>
 struct Vec<double> {
@@ -102,12 +113,15 @@ struct Vec<double> {
   FACULA_SIMD Raw zero() { return _mm256_setzero_pd(); }
   FACULA_SIMD Raw all(double x) { return _mm256_set1_pd(x); }
   FACULA_SIMD Raw load(const double* p) { return _mm256_loadu_pd(p); }
+  FACULA_SIMD Raw load(const double* p, int n) { return _mm256_maskload_pd(p, first_lanes(2 * n)); }
   FACULA_SIMD void store(double* p, Raw v) { _mm256_storeu_pd(p, v); }
+  FACULA_SIMD void store(double* p, Raw v, int n) {
+    store_lanes(reinterpret_cast<float*>(p), _mm256_castpd_ps(v), 2 * n);
+  }
   FACULA_SIMD void stream(double* p, Raw v) { _mm256_stream_pd(p, v); }
   FACULA_SIMD Raw fma(Raw a, Raw b, Raw c) { return _mm256_fmadd_pd(a, b, c); }
   FACULA_SIMD Raw add(Raw a, Raw b) { return _mm256_add_pd(a, b); }
   FACULA_SIMD Raw max(Raw a, Raw b) { return _mm256_max_pd(a, b); }
-  FACULA_PARTIAL(double)
 };
 #else
 /// 128 bits, which every 64-bit processor has.
@@ -122,15 +136,21 @@ struct Vec {
     __builtin_memcpy(&v, p, sizeof v);
     return v;
   }
+  FACULA_SIMD Raw load(const T* p, int n) {
+    T values[kWidth] = {};
+    for (int i = 0; i < n; ++i) values[i] = p[i];
+    return load(values);
+  }
   FACULA_SIMD void store(T* p, Raw v) { __builtin_memcpy(p, &v, sizeof v); }
+  FACULA_SIMD void store(T* p, Raw v, int n) {
+    for (int i = 0; i < n; ++i) p[i] = v[i];
+  }
   FACULA_SIMD void stream(T* p, Raw v) { store(p, v); }
   FACULA_SIMD Raw fma(Raw a, Raw b, Raw c) { return a * b + c; }
   FACULA_SIMD Raw add(Raw a, Raw b) { return a + b; }
   FACULA_SIMD Raw max(Raw a, Raw b) { return a > b ? a : b; }
-  FACULA_PARTIAL(T)
 };
 #endif
-#undef FACULA_PARTIAL
 #endif
 
 #undef FACULA_SIMD

@@ -24,6 +24,8 @@ constexpr std::int64_t kLargestOfVector = 8 << 20;
 /// Rows up to this length, at least so many with so many: adding up the lanes of every dot product
 /// takes longer than packing one of the matrices, as the library does.
 constexpr std::int64_t kShortRow = 256, kManyRows = 32;
+/// With so many of any length, 16 registers hold too few sums to keep the processor busy.
+constexpr std::int64_t kManyRowsOfFewRegisters = 48;
 /// Multiplications that are worth a slice of their own, about 2 microseconds: of products, and of a
 /// vector, each of which reads an element.
 constexpr std::int64_t kSliceWork = 128 << 10, kSliceWorkOfVector = 32 << 10;
@@ -258,11 +260,12 @@ class Tiles {
   const GemmLoops<T>& loops_ = gemm_loops<T>();
 };
 
+bool has_avx512() { return base::cpu_capability() == base::CpuCapability::kAvx512; }
+
 /// [rows, depth] times the [depth, columns] of rows that lie dense, faster here whatever their size
 /// with AVX-512.
 bool better_in_tiles(std::int64_t rows, std::int64_t columns, std::int64_t depth) {
-  const bool avx512 = base::cpu_capability() == base::CpuCapability::kAvx512;
-  if (!avx512 || columns < kLongRow) return false;
+  if (!has_avx512() || columns < kLongRow) return false;
   return (rows <= kFewRows && columns * depth >= kElementsToAskAhead) ||
          (depth <= kLittleDepth && rows * columns >= kManyResults);
 }
@@ -270,6 +273,7 @@ bool better_in_tiles(std::int64_t rows, std::int64_t columns, std::int64_t depth
 Refusal refuse(const KernelArgs& args) {
   const Tensor& a = args.in(0);
   const Tensor& b = args.in(1);
+  if (better_in_blocks(args)) return "faster in blocks";
   if (a.dtype() == kFloat64) return nullptr;
   if (a.dtype() != kFloat32) return "not floating point";
   const std::int64_t batch =
@@ -289,8 +293,10 @@ Refusal refuse(const KernelArgs& args) {
     return "large float32 products are the library's";
   }
   const bool empty_rows = a.sizes()[a.dim() - 1] == 0;
-  if (of_rows && !empty_rows && depth <= kShortRow && std::min(rows, columns) >= kManyRows) {
-    return "many short rows are the library's";
+  if (of_rows && !empty_rows && std::min(rows, columns) >= kManyRows &&
+      (depth <= kShortRow ||
+       (!has_avx512() && std::min(rows, columns) >= kManyRowsOfFewRegisters))) {
+    return "many rows are the library's";
   }
   return nullptr;
 }
