@@ -65,9 +65,9 @@ TEST(Matmul, RandomBatchesAgreeWithTheReference) {
 
 TEST(Matmul, LargeProblemsAgreeWithTheReference) {
   Source source(3);
-  const std::int64_t sizes[][3] = {{128, 512, 784}, {512, 784, 128}, {64, 128, 2000},
-                                   {1, 700, 700},   {700, 1, 700},   {33, 1200, 129},
-                                   {500, 500, 600}, {96, 196, 576},  {160, 160, 160}};
+  const std::int64_t sizes[][3] = {
+      {128, 512, 784}, {512, 784, 128}, {64, 128, 2000}, {1, 700, 700},   {700, 1, 700},
+      {33, 1200, 129}, {500, 500, 600}, {96, 196, 576},  {160, 160, 160}, {4100, 514, 130}};
   for (const auto& [m, n, k] : problems(sizes)) {
     for (DType dtype : {kFloat32, kFloat64}) {
       const Tensor a = matrix(source, m, k, dtype), b = matrix(source, k, n, dtype);
