@@ -8,7 +8,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND facula_isas avx2 avx512)
 endif()
 set(facula_isa_flags_baseline "")
-set(facula_isa_flags_avx2 -march=x86-64-v3)
+set(facula_isa_flags_avx2 -march=x86-64-v3 -fno-tree-loop-distribute-patterns)
 set(facula_isa_flags_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
 
 # -O2 of GCC 12 does not vectorise these loops. With trapping maths a select stays scalar, 12 times
@@ -56,7 +56,8 @@ function(facula_add_op_units kind macro)
     endif()
     # Partial results stay in registers if loops over them are unrolled, for which -O3 is not needed.
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND kind STREQUAL reduction AND NOT FACULA_SANITIZE)
-      set(options "-O2;-ftree-vectorize;-fvect-cost-model=dynamic;-fpeel-loops")
+      set(options "-O2;-ftree-vectorize;-fvect-cost-model=dynamic;-fpeel-loops"
+        -fno-tree-loop-distribute-patterns)
       set(is_baseline "$<STREQUAL:$<TARGET_PROPERTY:NAME>,facula_kernels_baseline>")
       set_property(SOURCE ${unit} APPEND PROPERTY COMPILE_OPTIONS
                    "$<$<NOT:${is_baseline}>:${options}>")

@@ -83,6 +83,36 @@ To convert(From from) {
   }
 }
 
+#ifdef __AVX512DQ__
+constexpr bool kConvertsToInt64 = true;
+#else
+constexpr bool kConvertsToInt64 = false;
+#endif
+
+/// Integers of floating point values by way of int32, for which every instruction set has
+/// conversions of vectors: a block after the other, if all its values fit. Returns how many are
+/// done.
+template <class To, class From>
+std::int64_t convert_by_int32(const From* __restrict from, std::int64_t n, To* __restrict to) {
+  constexpr std::int64_t kBlock = 64;
+  using Flag = std::conditional_t<sizeof(From) == 8, std::int64_t, std::int32_t>;
+  std::int64_t i = 0;
+  for (; i + kBlock <= n; i += kBlock) {
+    Flag beyond = 0;
+    for (std::int64_t k = i; k < i + kBlock; ++k) {
+      beyond |= from[k] > From(-0x1p31) && from[k] < From(0x1p31) ? 0 : 1;
+    }
+    if (beyond != 0) {
+      for (std::int64_t k = i; k < i + kBlock; ++k) to[k] = convert<To>(from[k]);
+      continue;
+    }
+    for (std::int64_t k = i; k < i + kBlock; ++k) {
+      to[k] = static_cast<To>(static_cast<std::int32_t>(from[k]));
+    }
+  }
+  return i;
+}
+
 template <class T>
 void fill(T* to, std::int64_t n, T value, bool stream) {
   constexpr std::int64_t kLine = kLineBytes / sizeof(T);
@@ -106,6 +136,10 @@ void loop(const void*, std::int64_t n, char* const* pointers, const std::int64_t
       for (; stream && i + kLine <= n; i += kLine) stream_line(to + i, from + i);
       for (; i < n; ++i) to[i] = from[i];
     } else {
+      if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To> &&
+                    !std::is_same_v<To, bool> && !kConvertsToInt64) {
+        i = convert_by_int32(from, n, to);
+      }
       for (; i < n; ++i) to[i] = convert<To>(from[i]);
     }
     return;

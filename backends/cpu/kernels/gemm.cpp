@@ -343,6 +343,28 @@ template <int N, class T>
   __builtin_memcpy(c, &sums, sizeof sums);
 }
 
+/// One with one: in several sums, without which each product waits for the one before.
+template <class T>
+[[gnu::always_inline]] inline void add_dots_of_one(const T* a, const T* b, std::int64_t count,
+                                                   typename Vec<T>::Raw& sum) {
+  using X = Vec<T>;
+  constexpr std::int64_t kSums = 4, kTogether = kSums * X::kWidth;
+  typename X::Raw sums[kSums] = {sum, X::zero(), X::zero(), X::zero()};
+  std::int64_t k = 0;
+  for (; k + kTogether <= count; k += kTogether) {
+#pragma GCC unroll 4
+    for (int s = 0; s < kSums; ++s) {
+      const std::int64_t at = k + s * X::kWidth;
+      sums[s] = X::fma(X::load(a + at), X::load(b + at), sums[s]);
+    }
+  }
+  typename X::Raw rest[1][1] = {{X::add(X::add(sums[0], sums[1]), X::add(sums[2], sums[3]))}};
+  const T* const left[] = {a + k};
+  const T* const right[] = {b + k};
+  add_dots<T, 1, 1, false>(left, right, count - k, 0, rest);
+  sum = rest[0][0];
+}
+
 template <class T, int M, int N, bool Ahead>
 void dot_tile(const DotBlock<T>& p, std::int64_t i, std::int64_t j) {
   using X = Vec<T>;
@@ -357,7 +379,11 @@ void dot_tile(const DotBlock<T>& p, std::int64_t i, std::int64_t j) {
     for (int s = 0; s < N; ++s) sums[r][s] = X::zero();
   }
   for (std::int64_t pair = 0; pair < p.batch; ++pair) {
-    add_dots<T, M, N, Ahead>(a, b, p.k, N * p.b.stride, sums);
+    if constexpr (M * N == 1) {
+      add_dots_of_one(a[0], b[0], p.k, sums[0][0]);
+    } else {
+      add_dots<T, M, N, Ahead>(a, b, p.k, N * p.b.stride, sums);
+    }
     for (int r = 0; r < M; ++r) a[r] += p.a_step;
     for (int s = 0; s < N; ++s) b[s] += p.b_step;
   }
