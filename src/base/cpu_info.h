@@ -27,6 +27,9 @@ FACULA_API CpuCapability detected_cpu_capability() noexcept;
 /// if that variable has an unknown value.
 FACULA_API CpuCapability cpu_capability();
 
+/// Whether kernels have vectors of 512 bits and 32 registers for them.
+inline bool uses_avx512() { return cpu_capability() == CpuCapability::kAvx512; }
+
 /// Whether the CPU computes vectors of 512 bits in two halves, as AMD's Zen 4 does: then a shuffle
 /// of a half costs half of one of the whole.
 FACULA_API bool computes_avx512_in_halves();

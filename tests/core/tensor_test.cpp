@@ -242,6 +242,26 @@ TEST(Copy, ConvertsBetweenAllTypes) {
   EXPECT_TRUE(std::isinf(tensor({1e6}).to(kFloat16).item<double>()));
 }
 
+TEST(Copy, FloatingPointValuesBecomeIntegersByWayOfInt64) {
+  for (const DType from : {kFloat32, kFloat64}) {
+    // Blocks of values near 0, around the limits of int32, and beyond those of int64.
+    Tensor x = zeros({450}, from);
+    for (std::int64_t i = 0; i < 450; ++i) {
+      const double limits[] = {0x1p31, -0x1p31, 0x1p31 - 129, 0x1p32 + 1024, 0x1p63, -0x1p63, NAN};
+      const double wild = i < 200 || i > 350 || i % 9 > 6 ? 0 : limits[i % 9];
+      x[i].fill_(static_cast<double>(i * 7 % 1000) - 500.75 + wild);
+    }
+    const Tensor apart = stack({x, x}, 1).select(1, 0);  // whose elements go one by one
+    for (const DType to : {kUInt8, kInt8, kInt16, kInt32, kInt64}) {
+      const Tensor one = x.to(to), other = apart.to(to);
+      EXPECT_TRUE(one.to(kInt64).equal(other.to(kInt64))) << name_of(from) << name_of(to);
+      EXPECT_EQ(one[3].item<std::int64_t>(), to == kUInt8 || to == kInt8 ? -479 + 512 : -479);
+      EXPECT_EQ(x[202].item<double>(), 0x1p63);
+      EXPECT_EQ(one[202].item<std::int64_t>(), to == kInt64 ? INT64_MIN : 0);
+    }
+  }
+}
+
 TEST(Copy, ToReturnsTheSameTensorWherePossible) {
   const Tensor x = ones({2});
   EXPECT_TRUE(x.to(kFloat32).is_same(x));

@@ -76,15 +76,18 @@ template <int P, bool Whole>
   }
 }
 
-/// The results of P pixels in one vector of channels. R rows and K columns of taps, if they are
+/// The results of P pixels in V vectors of channels. R rows and K columns of taps, if they are
 /// known, make straight code; 0 stands for any number.
-template <int R, int K, int P, bool Whole>
-[[gnu::always_inline]] inline void store_vector(const DepthwiseLine& line, const PixelStep& step,
-                                                std::int64_t pixel, std::int64_t c, int lanes) {
-  Raw sums[P];
-  const Raw start = line.bias ? load<Whole>(line.bias + c, lanes) : X::zero();
+template <int R, int K, int P, int V, bool Whole>
+[[gnu::always_inline]] inline void store_vectors(const DepthwiseLine& line, const PixelStep& step,
+                                                 std::int64_t pixel, std::int64_t c, int lanes) {
+  Raw sums[V][P];
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v) {
+    const Raw start = line.bias ? load<Whole>(line.bias + c + v * kWidth, lanes) : X::zero();
 #pragma GCC unroll 8
-  for (int p = 0; p < P; ++p) sums[p] = start;
+    for (int p = 0; p < P; ++p) sums[v][p] = start;
+  }
   const std::int64_t rows = R ? R : line.rows.count, columns = K ? K : line.columns.count;
   const std::int64_t at = line.shift + pixel * line.step + c;
 #pragma GCC unroll 3
@@ -95,14 +98,21 @@ template <int R, int K, int P, bool Whole>
     for (std::int64_t j = 0; j < columns; ++j) {
       const float* first = line.input + (row + line.columns.offsets[j]);
       const float* fours[2] = {first, first + (P > 4 ? 4 * line.step : 0)};
-      const Raw weight = load<Whole>(weights + line.columns.weights[j], lanes);
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v) {
+        const Raw weight = load<Whole>(weights + line.columns.weights[j] + v * kWidth, lanes);
 #pragma GCC unroll 8
-      for (int p = 0; p < P; ++p) {
-        sums[p] = X::fma(load<Whole>(step.at(fours[p / 4], p % 4), lanes), weight, sums[p]);
+        for (int p = 0; p < P; ++p) {
+          const float* value = step.at(fours[p / 4], p % 4) + v * kWidth;
+          sums[v][p] = X::fma(load<Whole>(value, lanes), weight, sums[v][p]);
+        }
       }
     }
   }
-  finish_vector<P, Whole>(line, sums, pixel, c, lanes);
+#pragma GCC unroll 4
+  for (int v = 0; v < V; ++v) {
+    finish_vector<P, Whole>(line, sums[v], pixel, c + v * kWidth, lanes);
+  }
 }
 
 template <int R, int K, int P>
@@ -110,11 +120,16 @@ void store_pixels(const DepthwiseLine& given, std::int64_t pixel) {
   const DepthwiseLine line = given;  // or stores might change it
   const PixelStep step(line.step);
   std::int64_t c = 0;
-  for (; c + kWidth <= line.channels; c += kWidth) {
-    store_vector<R, K, P, true>(line, step, pixel, c, kWidth);
+  // Of few pixels a sum would wait for the one before it, tap after tap.
+  constexpr int kVectors = R == 0 && P <= 3 ? (P == 1 ? 4 : 2) : 1;
+  for (; c + kVectors * kWidth <= line.channels; c += kVectors * kWidth) {
+    store_vectors<R, K, P, kVectors, true>(line, step, pixel, c, kWidth);
+  }
+  for (; kVectors > 1 && c + kWidth <= line.channels; c += kWidth) {
+    store_vectors<R, K, P, 1, true>(line, step, pixel, c, kWidth);
   }
   if (c < line.channels) {
-    store_vector<0, 0, P, false>(line, step, pixel, c, static_cast<int>(line.channels - c));
+    store_vectors<0, 0, P, 1, false>(line, step, pixel, c, static_cast<int>(line.channels - c));
   }
 }
 
@@ -166,7 +181,7 @@ void store_last_channels(const DepthwiseLine& line, std::int64_t pixel, std::int
   if constexpr (Line) {
     store_dense_vector<0, K, P, Ascending, true, false>(line, pixel, c, lanes);
   } else {
-    store_vector<0, 0, P, false>(line, PixelStep(line.step), pixel, c, lanes);
+    store_vectors<0, 0, P, 1, false>(line, PixelStep(line.step), pixel, c, lanes);
   }
 }
 

@@ -14,6 +14,7 @@
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/streaming.h"
+#include "base/cpu_info.h"
 #include "base/divide_up.h"
 #include "base/thread_pool.h"
 
@@ -26,6 +27,9 @@ constexpr std::int64_t kSliceElements = 32768, kFewestPixels = 48, kMostPixels =
 /// So many weights do not stay in the second-level cache, and are read too often where there are
 /// but so few pixels; nor do so many sums of gradients.
 constexpr std::int64_t kLargeWeights = 1 << 19, kFewPixels = 512, kManySums = 1 << 18;
+/// A panel of narrow vectors with so many inputs is four times as large as the first-level cache:
+/// "tap by tap" cuts it.
+constexpr std::int64_t kDeep = 1024;
 /// With fewer channels than this, nothing else has such blocks.
 constexpr std::int64_t kFewestChannels = 48;
 /// Tasks to share out, where there is so much to do.
@@ -255,6 +259,8 @@ Refusal refuse(const KernelArgs& args) {
   const bool weights = conv_kind(args) == ConvKind::backward_weight;
   if (weights && strided(s)) return "strides, which others take without gathering pixels";
   if (better_by_blocks(s, weights)) return "few pixels or large weights";
+  const bool forward = conv_kind(args) == ConvKind::forward;
+  if (!weights && (forward ? s.c : s.oc) >= kDeep && !base::uses_avx512()) return "deep";
   const Tensor& first = weights ? args.in(1) : args.in(0);
   if (first.suggest_memory_format() != kChannelsLast && s.h * s.w > 1) return "not channels_last";
   return refuse_epilogue(args);

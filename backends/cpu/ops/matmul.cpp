@@ -260,12 +260,10 @@ class Tiles {
   const GemmLoops<T>& loops_ = gemm_loops<T>();
 };
 
-bool has_avx512() { return base::cpu_capability() == base::CpuCapability::kAvx512; }
-
 /// [rows, depth] times the [depth, columns] of rows that lie dense, faster here whatever their size
 /// with AVX-512.
 bool better_in_tiles(std::int64_t rows, std::int64_t columns, std::int64_t depth) {
-  if (!has_avx512() || columns < kLongRow) return false;
+  if (!base::uses_avx512() || columns < kLongRow) return false;
   return (rows <= kFewRows && columns * depth >= kElementsToAskAhead) ||
          (depth <= kLittleDepth && rows * columns >= kManyResults);
 }
@@ -295,7 +293,7 @@ Refusal refuse(const KernelArgs& args) {
   const bool empty_rows = a.sizes()[a.dim() - 1] == 0;
   if (of_rows && !empty_rows && std::min(rows, columns) >= kManyRows &&
       (depth <= kShortRow ||
-       (!has_avx512() && std::min(rows, columns) >= kManyRowsOfFewRegisters))) {
+       (!base::uses_avx512() && std::min(rows, columns) >= kManyRowsOfFewRegisters))) {
     return "many rows are the library's";
   }
   return nullptr;
