@@ -43,6 +43,13 @@ struct Matrices {
   /// Rows, or columns, of consecutive elements.
   bool rows_dense() const { return column_stride == 1; }
   bool columns_dense() const { return row_stride == 1; }
+
+  /// Element (row, column) of a matrix of the batch.
+  template <class T>
+  const T* at(std::int64_t matrix, std::int64_t row, std::int64_t column) const {
+    return reinterpret_cast<const T*>(data) + matrix * batch_stride + row * row_stride +
+           column * column_stride;
+  }
 };
 
 /// out[b] = activation(left[b] * right[b] + bias), where left is [m, k], right [k, n], out [m, n]
@@ -57,14 +64,24 @@ struct MatmulProblem {
   Tensor copies[3];  ///< keeps what had to be copied to become dense
 
   std::int64_t multiplications() const { return batch * m * n * k; }
+  template <class T>
+  T* out_at(std::int64_t b, std::int64_t i, std::int64_t j) const {
+    return reinterpret_cast<T*>(out) + (b * m + i) * n + j;
+  }
+  template <class T>
+  const T* bias_at(std::int64_t j) const {
+    return bias ? reinterpret_cast<const T*>(bias) + j : nullptr;
+  }
 };
 
 /// Reads the call of one of kProducts. Inputs that have neither dense rows nor dense columns are
 /// copied; transposed ones are not.
 MatmulProblem matmul_problem(const KernelArgs& args);
 
-/// Whether a call of one of kProducts is faster if everything is packed (ops/matmul_blocks.cpp).
+/// Whether a call of one of kProducts is faster if everything is packed, and its result then
+/// (ops/matmul_blocks.cpp).
 bool better_in_blocks(const KernelArgs& args);
+void multiply_in_blocks(const MatmulProblem& problem);
 
 /// Pieces of `step` rows or columns of the result for the threads. Depends on the problem only.
 struct MatmulCut {

@@ -13,6 +13,7 @@ Sizes draw(Random& random) {
              {"k", random.integer(1, 200)}};
   if (random.one_in(8)) v["k"] = random.integer(1, 3000);
   if (random.one_in(8)) v["m"] = random.integer(1, 700);
+  if (random.one_in(16)) v["n"] = random.integer(500, 1200);
   // A few sums may all be nearly 0, beside which any rounding is large.
   if (v["m"] * v["n"] < 8) v["n"] += 8;
   return v;

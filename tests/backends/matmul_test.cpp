@@ -186,6 +186,8 @@ TEST(Matmul, IntegersAreExact) {
   const Tensor product = mm(big, tensor({1, 2, 3, 4}, {2, 2}, kInt64));
   EXPECT_EQ(product.dtype(), kInt64);
   EXPECT_EQ(product.to_vector<std::int64_t>()[0], std::int64_t{4} << 40);
+  const Tensor many = mm(full({40, 130}, std::int64_t{1} << 40), full({130, 520}, 3, kInt64));
+  EXPECT_TRUE(many.equal(full({40, 520}, std::int64_t{390} << 40)));
 }
 
 /// Where the stack of the test's thread lies, signals, and those of them with the stack elsewhere.

@@ -1,5 +1,5 @@
 // Matrix products in register tiles: float64; float32 where one of the inputs is transposed, as in
-// a linear layer, or where the problem is small.
+// a linear layer, where the problem is small, or where both inputs are packed (matmul_blocks.cpp).
 #include "backends/cpu/matmul.h"
 
 #include <algorithm>
@@ -62,19 +62,13 @@ class Tiles {
 
  private:
   const T* left(std::int64_t b, std::int64_t i, std::int64_t k) const {
-    return reinterpret_cast<const T*>(p_.left.data) + b * p_.left.batch_stride +
-           i * p_.left.row_stride + k * p_.left.column_stride;
+    return p_.left.at<T>(b, i, k);
   }
   const T* right(std::int64_t b, std::int64_t k, std::int64_t j) const {
-    return reinterpret_cast<const T*>(p_.right.data) + b * p_.right.batch_stride +
-           k * p_.right.row_stride + j * p_.right.column_stride;
+    return p_.right.at<T>(b, k, j);
   }
-  T* out(std::int64_t b, std::int64_t i, std::int64_t j) const {
-    return reinterpret_cast<T*>(p_.out) + (b * p_.m + i) * p_.n + j;
-  }
-  const T* bias(std::int64_t j) const {
-    return p_.bias ? reinterpret_cast<const T*>(p_.bias) + j : nullptr;
-  }
+  T* out(std::int64_t b, std::int64_t i, std::int64_t j) const { return p_.out_at<T>(b, i, j); }
+  const T* bias(std::int64_t j) const { return p_.bias_at<T>(j); }
   std::int64_t work() const { return p_.m * p_.n * p_.k; }
 
   /// Calls body(memory, b, i, m, j, n) for blocks that make up all the products, with what
@@ -271,7 +265,7 @@ bool better_in_tiles(std::int64_t rows, std::int64_t columns, std::int64_t depth
 Refusal refuse(const KernelArgs& args) {
   const Tensor& a = args.in(0);
   const Tensor& b = args.in(1);
-  if (better_in_blocks(args)) return "faster in blocks";
+  if (better_in_blocks(args)) return nullptr;
   if (a.dtype() == kFloat64) return nullptr;
   if (a.dtype() != kFloat32) return "not floating point";
   const std::int64_t batch =
@@ -301,6 +295,7 @@ Refusal refuse(const KernelArgs& args) {
 
 void run(const KernelArgs& args) {
   const MatmulProblem problem = matmul_problem(args);
+  if (better_in_blocks(args)) return multiply_in_blocks(problem);
   problem.dtype == kFloat64 ? Tiles<double>(problem).run() : Tiles<float>(problem).run();
 }
 

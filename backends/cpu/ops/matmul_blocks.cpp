@@ -1,10 +1,10 @@
 // Matrix products too large for the caches, in blocks that stay in them: both matrices are packed,
-// a slab of their common dimension at a time, and then multiplied in register tiles.
+// a slab of their common dimension at a time, and then multiplied in register tiles. For vectors of
+// 256 bits: with longer ones the library is as fast.
 #include <algorithm>
 
 #include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/matmul.h"
-#include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
 #include "base/cpu_info.h"
 #include "base/divide_up.h"
@@ -30,7 +30,7 @@ constexpr std::int64_t kPackingTask = 16 << 10;
 /// and of what they have in common. Transposed ones take longer to pack. Elements of a right matrix
 /// of doubles, which the library does not multiply.
 constexpr std::int64_t kFewestRows = 32, kLongRow = 512, kFewestDepth = 128, kManyRows = 256;
-constexpr std::int64_t kManyDoubles = 32 << 10;
+constexpr std::int64_t kFewDoubles = 32 << 10, kManyDoubles = 128 << 10;
 
 /// Something cut into equal parts, each a multiple of `granule` but for the last.
 struct Parts {
@@ -78,17 +78,6 @@ class Blocks {
   }
 
  private:
-  const T* left(std::int64_t b, std::int64_t i, std::int64_t k) const {
-    return reinterpret_cast<const T*>(p_.left.data) + b * p_.left.batch_stride +
-           i * p_.left.row_stride + k * p_.left.column_stride;
-  }
-  const T* right(std::int64_t b, std::int64_t k, std::int64_t j) const {
-    return reinterpret_cast<const T*>(p_.right.data) + b * p_.right.batch_stride +
-           k * p_.right.row_stride + j * p_.right.column_stride;
-  }
-  T* out(std::int64_t b, std::int64_t i, std::int64_t j) const {
-    return reinterpret_cast<T*>(p_.out) + (b * p_.m + i) * p_.n + j;
-  }
   /// Rows and columns of one packed matrix, filled up to whole panels.
   std::int64_t packed_rows(const Slab& s) const {
     return divide_up(s.m, loops_.rows) * loops_.rows;
@@ -104,13 +93,14 @@ class Blocks {
       const std::int64_t b = task / tasks, part = task % tasks;
       if (part < rows.count) {
         const std::int64_t i = rows.begin(part);
-        loops_.pack(left(s.batch + b, s.i + i, s.k), p_.left.row_stride, p_.left.column_stride,
-                    rows.length(part), s.depth, to_left + (b * packed_rows(s) + i) * s.depth);
+        loops_.pack(p_.left.at<T>(s.batch + b, s.i + i, s.k), p_.left.row_stride,
+                    p_.left.column_stride, rows.length(part), s.depth,
+                    to_left + (b * packed_rows(s) + i) * s.depth);
         return;
       }
       const std::int64_t first = columns.begin(part - rows.count);
       const std::int64_t end = first + columns.length(part - rows.count);
-      const T* from = right(s.batch + b, s.k, s.j + first);
+      const T* from = p_.right.at<T>(s.batch + b, s.k, s.j + first);
       T* const to = to_right + (b * packed_columns(s) + first) * s.depth;
       if (p_.right.rows_dense()) {
         loops_.pack_columns(from, p_.right.row_stride, s.depth, end - first, to);
@@ -133,7 +123,7 @@ class Blocks {
       const std::int64_t m = rows.length(task / columns.count % rows.count);
       const std::int64_t first = columns.begin(task % columns.count);
       const std::int64_t end = first + columns.length(task % columns.count);
-      const T* bias = p_.bias && s.k == 0 ? reinterpret_cast<const T*>(p_.bias) + s.j : nullptr;
+      const bool with_bias = p_.bias && s.k == 0;
       for (std::int64_t j = first; j < end; j += panel_) {
         loops_.product(
             {.m = m,
@@ -141,16 +131,17 @@ class Blocks {
              .k = s.depth,
              .packed_a = packed_left + (b * packed_rows(s) + i) * s.depth,
              .b = {packed_right + (b * packed_columns(s) + j) * s.depth, panel_, nullptr},
-             .c = out(s.batch + b, s.i + i, s.j + j),
+             .c = p_.out_at<T>(s.batch + b, s.i + i, s.j + j),
              .c_stride = p_.n,
              .row_bias = nullptr,
-             .column_bias = bias ? bias + j : nullptr,
+             .column_bias = with_bias ? p_.bias_at<T>(s.j + j) : nullptr,
              .accumulate = false,
              .join = s.k > 0,
              .next = packed_right + (b * packed_columns(s) + j + panel_) * s.depth,
              .next_size = j + panel_ < end ? panel_ * s.depth : 0});
       }
-      if (last) p_.activation.apply(out(s.batch + b, s.i + i, s.j + first), m, end - first, p_.n);
+      if (last)
+        p_.activation.apply(p_.out_at<T>(s.batch + b, s.i + i, s.j + first), m, end - first, p_.n);
     });
   }
 
@@ -159,31 +150,24 @@ class Blocks {
   const std::int64_t panel_ = loops_.panel_columns;
 };
 
-Refusal refuse(const KernelArgs& args) {
-  return better_in_blocks(args) ? nullptr : "register tiles or the library are faster";
-}
-
-void run(const KernelArgs& args) {
-  const MatmulProblem problem = matmul_problem(args);
-  problem.dtype == kFloat64 ? Blocks<double>(problem).run() : Blocks<float>(problem).run();
-}
-
 }  // namespace
 
 bool better_in_blocks(const KernelArgs& args) {
   if (base::cpu_capability() != base::CpuCapability::kAvx2) return false;
   const Tensor &a = args.in(0), &b = args.in(1), &out = args.out();
-  if (a.numel() == 0 || out.numel() == 0) return false;
+  if (a.numel() == 0 || out.numel() == 0 || !is_floating_point(a.dtype())) return false;
   const std::int64_t depth = a.sizes()[a.dim() - 1], columns = out.sizes()[out.dim() - 1];
   const std::int64_t rows = a.numel() / depth / (args.call.op.id == OpId::bmm ? a.sizes()[0] : 1);
   const bool rows_dense = !is_linear(args.call.op.id) && b.strides()[b.dim() - 1] == 1;
-  if (a.dtype() == kFloat64) return rows >= kFewestRows && columns * depth >= kManyDoubles;
+  if (a.dtype() == kFloat64) {
+    return rows >= kFewestRows && columns * depth >= (rows_dense ? kManyDoubles : kFewDoubles);
+  }
   return rows_dense ? rows >= kFewestRows && columns >= kLongRow && depth >= kFewestDepth
                     : rows >= kManyRows && depth >= kLongRow;
 }
 
-void register_matmul_blocks() {
-  for (OpId op : kProducts) add(op, {"cache blocks", refuse, run});
+void multiply_in_blocks(const MatmulProblem& problem) {
+  problem.dtype == kFloat64 ? Blocks<double>(problem).run() : Blocks<float>(problem).run();
 }
 
 }  // namespace facula::cpu
