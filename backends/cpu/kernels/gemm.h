@@ -28,8 +28,8 @@ struct ProductBlock {
   const T* row_bias;     ///< m values added to the rows, or null
   const T* column_bias;  ///< n values added to the columns, or null
   bool accumulate;       ///< start from c instead of 0
-  /// Add the sums to c when they are done: of long rows errors grow less if parts of them are summed
-  /// up by themselves, and c need not be there before.
+  /// Add the sums to c when they are done: of long rows errors grow less if parts of them are
+  /// summed up by themselves, and c need not be there before.
   bool join = false;
   /// With AVX-512, ask for rows of b before their turn, while the first rows of a go by. They have
   /// no offsets.
