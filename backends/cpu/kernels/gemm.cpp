@@ -10,6 +10,9 @@ namespace {
 // A tile of accumulators fills three quarters of the registers.
 constexpr int kTile = kVectorRegisters * 3 / 4;
 constexpr int kPanelRows = kTile / 2;
+/// Rows, or vectors of a row, that are asked for before they are packed: processors do not foresee
+/// short rows.
+constexpr std::int64_t kPackedAhead = 8;
 
 /// How many vectors wide a tile of `rows` rows is.
 constexpr int tile_vectors(int rows) { return rows * 4 <= kTile ? 4 : 2; }
@@ -56,7 +59,7 @@ template <class T>
   typename X::Raw square[kWidth];
 #pragma GCC unroll 16
   for (int i = 0; i < kWidth; ++i, from += stride) {
-    if (i < n) __builtin_prefetch(from + 64);
+    if (kVectorRegisters == 16 && i < n) __builtin_prefetch(from + kPackedAhead * kWidth);
     square[i] = i >= n ? X::zero() : k == kWidth ? X::load(from) : X::load(from, k);
   }
   transpose_square<X>(square);
@@ -110,7 +113,6 @@ void pack(const T* a, std::int64_t row_stride, std::int64_t column_stride, std::
 }
 
 constexpr int kPanelVectors = tile_vectors(kPanelRows);
-constexpr std::int64_t kPackedAhead = 8;
 
 template <class T>
 void pack_columns(const T* b, std::int64_t stride, std::int64_t k, std::int64_t n, T* packed) {
@@ -121,7 +123,6 @@ void pack_columns(const T* b, std::int64_t stride, std::int64_t k, std::int64_t 
     T* to = packed;
     std::int64_t j = 0;
     for (; j < whole; j += kColumns, to += k * kColumns) {
-      // Rows are too short for the processor to foresee the next ones.
       __builtin_prefetch(b + kPackedAhead * stride + j);
 #pragma GCC unroll 4
       for (int v = 0; v < kPanelVectors * X::kWidth; v += X::kWidth) {
@@ -188,7 +189,7 @@ template <class T, int R, int V, bool Partial>
       }
     }
   }
-  if (p.join) {
+  if (join) {
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) __builtin_prefetch(c + r * c_stride, 1);
   }

@@ -17,7 +17,7 @@ struct Rows {
 };
 
 /// c[i][j] = bias + sum over k of a[i][k] * b[k][j], k ascending with a single partial sum, so that
-/// blocking does not change bits.
+/// blocking does not change bits (unless sums are joined).
 template <class T>
 struct ProductBlock {
   std::int64_t m, n, k;

@@ -28,8 +28,8 @@ std::int64_t vectors_of(std::int64_t n) { return (n + kWidth - 1) / kWidth; }
 std::int64_t padded(std::int64_t n) { return vectors_of(n) * kWidth; }
 
 /// Vectors of the next panel when `left` are left: fours and threes, which use the registers best.
-/// Of 16 registers four vectors leave sums of three rows, which read their weights from the
-/// second-level cache in half the time that twos with six rows take.
+/// Of 16 registers, four vectors leave room for three rows, two for six, which need the weights
+/// from the second-level cache half as often.
 int panel_vectors(std::int64_t left) {
   if constexpr (kVectorRegisters == 16) {
     if (left % 2 == 0) return 2;
