@@ -8,7 +8,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   list(APPEND facula_isas avx2 avx512)
 endif()
 set(facula_isa_flags_baseline "")
-set(facula_isa_flags_avx2 -march=x86-64-v3 -fno-tree-loop-distribute-patterns)
+set(facula_isa_flags_avx2 -march=x86-64-v3)
 set(facula_isa_flags_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
 
 # -O2 of GCC 12 does not vectorise these loops. With trapping maths a select stays scalar, 12 times
@@ -19,6 +19,10 @@ if(FACULA_FUZZ)
   list(APPEND facula_kernel_flags -O1 -fno-sanitize=all)  # no parser is in them
 elseif(NOT FACULA_SANITIZE)
   list(PREPEND facula_kernel_flags -O3)
+  # GCC makes "rep stos" of loops that clear a few partial results: they take longer than a row.
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    list(APPEND facula_isa_flags_avx2 -fno-tree-loop-distribute-patterns)
+  endif()
   # Processors without AVX2 are old: for them the size of the library counts more. -O3 triples that
   # of reductions. Loops throw nothing; without tables for that a debugger does not see their callers.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND avx2 IN_LIST facula_isas)
