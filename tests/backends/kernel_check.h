@@ -103,12 +103,16 @@ inline std::vector<char> bytes_of(const Tensor& tensor) {
   return bytes;
 }
 
-/// Runs `compute` on 1, 2, 3, 8 and `most` threads; the results must have the same bits.
+/// Runs `compute` on one, on many_threads() and, if that is not 0, on `most` threads; the results
+/// must have the same bits.
 inline void expect_same_bits_on_all_threads(const std::function<Results()>& compute,
-                                            const std::string& what, int most = 8) {
+                                            const std::string& what, int most = 0) {
   const ThreadsGuard restore;
+  std::vector<int> counts = many_threads();
+  counts.insert(counts.begin(), 1);
+  if (most > 0) counts.push_back(most);
   std::vector<std::vector<char>> first;
-  for (int threads : {1, 2, 3, 8, most}) {
+  for (int threads : counts) {
     set_num_threads(threads);
     const Results results = compute();
     for (std::size_t i = 0; i < results.size(); ++i) {

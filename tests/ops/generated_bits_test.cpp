@@ -7,6 +7,7 @@
 
 #include "tests/ops/every_op.h"
 #include "tests/ops/large_examples.h"
+#include "tests/support/problems.h"
 
 namespace facula::test {
 namespace {
@@ -52,7 +53,7 @@ class EveryBit : public OpTest {
 TEST_P(EveryBit, IsTheSameForAnyNumberOfThreads) {
   set_num_threads(1);
   const std::vector<std::uint64_t> expected = hashes_of(op());
-  for (int threads : {2, 3, 8}) {
+  for (int threads : many_threads()) {
     set_num_threads(threads);
     EXPECT_EQ(hashes_of(op()), expected) << threads << " threads";
   }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <span>
+#include <vector>
 
 namespace facula {
 
@@ -31,6 +32,13 @@ constexpr int problems(int n) { return kSanitized ? (n + 9) / 10 : n; }
 template <class Problem, std::size_t n>
 std::span<const Problem> problems(const Problem (&list)[n]) {
   return {list, static_cast<std::size_t>(problems(static_cast<int>(n)))};
+}
+
+/// Numbers of threads that must give the bits of one. For the sanitizers one of them will do: what
+/// a thread works on does not depend on how many there are.
+inline std::vector<int> many_threads() {
+  if (kSanitized) return {3};
+  return {2, 3, 8};
 }
 
 }  // namespace facula

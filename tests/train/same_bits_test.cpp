@@ -40,7 +40,7 @@ void expect_same_bits(const std::function<nn::AnyModule()>& make, IntList sizes)
   const int before = get_num_threads();
   const std::vector<float> expected = train(make, sizes, 1);
   ASSERT_GT(expected.size(), 10000u);
-  for (const int threads : {2, 3, 8}) {
+  for (const int threads : many_threads()) {
     // Not EXPECT_EQ on the vectors: it would print millions of numbers. NaN counts as a difference.
     EXPECT_TRUE(train(make, sizes, threads) == expected) << threads << " threads";
   }
