@@ -33,11 +33,13 @@ if(FACULA_FUZZ)
   add_compile_options(-Wno-unknown-warning-option)  # our headers silence one that only GCC has
 endif()
 if(sanitize)
-  # -O1 is twice to five times as fast to compile as -O3, and line numbers are all that reports show.
-  # A fuzzer runs long enough to be worth -O2.
-  set(sanitized_level -O1)
+  # What is compiled soonest, and line numbers are all that reports show: only what ops run takes long
+  # enough to be worth -O1, which is twice to five times as fast to compile as -O3. A fuzzer runs long.
+  set(sanitized_level -O0)
+  set(facula_sanitized_loops -O1)
   if(FACULA_FUZZ)
     set(sanitized_level -O2)
+    set(facula_sanitized_loops "")
   endif()
   add_compile_options(
     "$<$<COMPILE_LANGUAGE:CXX>:${sanitize};-fno-omit-frame-pointer;${sanitized_level};-g1>")

@@ -3,21 +3,20 @@
 # longer than an op. Every file of backends/cpu/kernels is compiled as it stands.
 # The result is one object library per instruction set, collected in FACULA_KERNEL_OBJECTS.
 
-set(facula_isas baseline)
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  list(APPEND facula_isas avx2 avx512)
-endif()
+include(FaculaIsas)
 set(facula_isa_flags_baseline "")
 set(facula_isa_flags_avx2 -march=x86-64-v3)
 set(facula_isa_flags_avx512 -march=x86-64-v4 -mprefer-vector-width=512)
 
 # -O2 of GCC 12 does not vectorise these loops. With trapping maths a select stays scalar, 12 times
 # slower; without contraction every instruction set gives the same bits. Never -ffast-math: it
-# breaks NaN and denormal numbers. Sanitizers keep their -O1.
+# breaks NaN and denormal numbers. Sanitizers have a level of their own.
 set(facula_kernel_flags -fno-math-errno -fno-trapping-math -ffp-contract=off)
 if(FACULA_FUZZ)
   list(APPEND facula_kernel_flags -O1 -fno-sanitize=all)  # no parser is in them
-elseif(NOT FACULA_SANITIZE)
+elseif(FACULA_SANITIZE)
+  list(PREPEND facula_kernel_flags ${facula_sanitized_loops})
+else()
   list(PREPEND facula_kernel_flags -O3)
   # GCC makes "rep stos" of loops that clear a few partial results: they take longer than a row.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -13,8 +13,9 @@ inline constexpr std::int64_t kLineBytes = 64;  ///< of a line of the caches
 bool far_last_level();
 void far_last_level(bool far);
 
-/// The most bytes of a result that are better written to the caches.
+/// The most bytes of a result that are better written to the caches. Setting it is for tests.
 std::int64_t most_cached_bytes();
+void most_cached_bytes(std::int64_t bytes);
 
 /// The most bytes that loops find near enough.
 std::int64_t most_near_bytes();

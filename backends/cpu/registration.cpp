@@ -16,10 +16,14 @@
 
 #define FACULA_ELEMENTWISE_KERNEL FACULA_DECLARE_LOOPS
 #define FACULA_REDUCTION_KERNEL FACULA_DECLARE_REDUCTION
+#ifdef FACULA_ONE_ISA
+namespace facula::cpu::FACULA_ONE_ISA {
+#include "cpu/kernel_list.inc"
+}
+#else
 namespace facula::cpu::baseline {
 #include "cpu/kernel_list.inc"
 }
-#ifdef __x86_64__
 #define FACULA_ELEMENTWISE_KERNEL FACULA_DECLARE_LOOPS
 #define FACULA_REDUCTION_KERNEL FACULA_DECLARE_REDUCTION
 namespace facula::cpu::avx2 {
@@ -57,11 +61,11 @@ void register_functors() {
   reduction_loops[static_cast<int>(OpId::op)] = FACULA_SELECT_ISA(reduction_##op); \
   add(OpId::op, {"vectorized", nullptr, run_reduction});                           \
   add(OpId::op, {"reference", nullptr, run_reduction_reference});
-#ifdef __x86_64__
+#ifdef FACULA_ONE_ISA
+#define FACULA_SELECT_ISA(name) FACULA_ONE_ISA::name
+#else
 #define FACULA_SELECT_ISA(name) \
   (active_isa == 2 ? avx512::name : active_isa == 1 ? avx2::name : baseline::name)
-#else
-#define FACULA_SELECT_ISA(name) baseline::name
 #endif
 #include "cpu/kernel_list.inc"
 }

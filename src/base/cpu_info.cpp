@@ -132,6 +132,21 @@ std::vector<int> read_affinity() {
   return {0};
 }
 
+#ifdef FACULA_ONE_ISA
+#define FACULA_QUOTE_(name) #name
+#define FACULA_QUOTE(name) FACULA_QUOTE_(name)
+/// The capability that kernels are compiled for; throws if it is more than `usable`.
+CpuCapability the_only_one(CpuCapability usable) {
+  const CpuCapability compiled =
+      parse_cpu_capability(FACULA_QUOTE(FACULA_ONE_ISA), "FACULA_ONE_ISA");
+  if (compiled <= usable) return compiled;
+  fail<VariableError>(
+      "this library has kernels for {} alone, where CPU and FACULA_CPU_CAPABILITY allow {}; "
+      "build it without FACULA_ONE_ISA",
+      to_string(compiled), to_string(usable));
+}
+#endif
+
 }  // namespace
 
 const char* to_string(CpuCapability capability) noexcept {
@@ -169,7 +184,13 @@ CpuCapability cpu_capability() {
   static const CpuCapability capability = [] {
     const CpuCapability detected = detected_cpu_capability();
     const auto cap = env_string("FACULA_CPU_CAPABILITY");
-    return cap ? std::min(detected, parse_cpu_capability(*cap, "FACULA_CPU_CAPABILITY")) : detected;
+    const CpuCapability usable =
+        cap ? std::min(detected, parse_cpu_capability(*cap, "FACULA_CPU_CAPABILITY")) : detected;
+#ifdef FACULA_ONE_ISA
+    return the_only_one(usable);
+#else
+    return usable;
+#endif
   }();
   return capability;
 }

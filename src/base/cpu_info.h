@@ -23,8 +23,9 @@ FACULA_API CpuCapability parse_cpu_capability(const std::string& text, const cha
 /// The best capability of CPU and operating system.
 FACULA_API CpuCapability detected_cpu_capability() noexcept;
 
-/// The capability to use: the detected one, capped by FACULA_CPU_CAPABILITY. Throws VariableError
-/// if that variable has an unknown value.
+/// The capability to use: the detected one, capped by FACULA_CPU_CAPABILITY, or the one that the
+/// library was built for alone (FACULA_ONE_ISA). Throws VariableError if that variable has an
+/// unknown value, or if there are no kernels that may run.
 FACULA_API CpuCapability cpu_capability();
 
 /// Whether kernels have vectors of 512 bits and 32 registers for them.

@@ -24,7 +24,7 @@ inline void streamed_copy(void* to_bytes, const void* from_bytes, std::size_t by
     std::memcpy(to, from, head);
     to += head, from += head, bytes -= head;
     for (; bytes >= kLine; to += kLine, from += kLine, bytes -= kLine) {
-      _mm_prefetch(from + kAhead, _MM_HINT_T0);  // harmless beyond the end
+      __builtin_prefetch(from + kAhead);  // harmless beyond the end
       for (std::size_t at = 0; at < kLine; at += kVector) {
         _mm_stream_si128(reinterpret_cast<__m128i*>(to + at),
                          _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + at)));

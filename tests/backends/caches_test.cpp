@@ -9,6 +9,15 @@
 namespace facula {
 namespace {
 
+/// In all tests of the backends the caches hold little, so that what lies beyond them is small,
+/// too.
+class SmallCaches : public testing::Environment {
+ public:
+  void SetUp() override { cpu::most_cached_bytes(4 << 20); }
+};
+[[maybe_unused]] const auto* const small_caches =
+    testing::AddGlobalTestEnvironment(new SmallCaches);
+
 /// Elements beyond all caches, near and far, with a rest after the last line.
 std::int64_t beyond_caches() { return cpu::most_cached_bytes() / 4 + 37; }
 

@@ -22,7 +22,7 @@ struct Problem {
 const Problem kProblems[] = {
     {5, 16, 37, 9, 3},         // Winograd with tails
     {16, 40, 200, 8, 3},       // more than one block of outputs
-    {8, 64, 64, 96, 3},        // Winograd, past the caches
+    {8, 64, 64, 48, 3},        // Winograd, past the caches
     {9, 33, 70, 17, 3, 2},     // Winograd in four parts
     {4, 3, 20, 15, 3},         // direct tiles
     {4, 3, 20, 16, 7, 2},      // with few channels and stride
@@ -49,8 +49,8 @@ struct Rest {
   bool bias, affine, residual, relu;
   std::optional<double> cap = {};
 };
-const Rest kRests[] = {{false, true, false, false}, {false, true, false, true},
-                       {true, true, true, true},    {true, false, false, true},
+const Rest kRests[] = {{true, true, true, true},    {false, true, false, true},
+                       {false, true, false, false}, {true, false, false, true},
                        {true, true, false, false},  {false, false, false, false},
                        {true, true, true, true, 8}, {false, false, false, true, 8}};
 
@@ -92,12 +92,13 @@ TEST(FusedConvolution, HasTheBitsOfItsParts) {
   Source source(31);
   for (const Problem& p : kProblems) {
     const Operands operands(source, p);
-    for (const Rest& rest : kRests) {
-      EXPECT_TRUE(bytes_of(operands.fused(rest)) == bytes_of(operands.parts(rest)))
+    for (const Rest& rest : problems(kRests)) {
+      const Tensor fused = operands.fused(rest), parts = operands.parts(rest);
+      EXPECT_TRUE(bytes_of(fused) == bytes_of(parts))
           << p.str() << (rest.bias ? " bias" : "") << (rest.affine ? " affine" : "")
           << (rest.residual ? " residual" : "") << (rest.relu ? " relu" : "")
           << (rest.cap ? " with a cap" : "");
-      EXPECT_TRUE(operands.fused(rest).strides() == operands.parts(rest).strides()) << p.str();
+      EXPECT_TRUE(fused.strides() == parts.strides()) << p.str();
     }
   }
 }
@@ -123,7 +124,7 @@ TEST(FusedConvolution, IsTheSameOnAnyNumberOfThreads) {
   Source source(33);
   for (const Problem& p : kProblems) {
     const Operands operands(source, p);
-    expect_same_bits_on_all_threads([&] { return Results{operands.fused(kRests[2])}; }, p.str());
+    expect_same_bits_on_all_threads([&] { return Results{operands.fused(kRests[0])}; }, p.str());
   }
 }
 
@@ -131,7 +132,7 @@ TEST(FusedConvolution, WithoutChannelsIsWhatFollows) {
   Source source(34);
   for (MemoryFormat format : {kChannelsLast, kContiguous}) {
     const Operands operands(source, {2, 0, 5, 6, 3, 1, 1, format});
-    expect_close(operands.fused(kRests[2]), operands.parts(kRests[2]), 0, "no channels");
+    expect_close(operands.fused(kRests[0]), operands.parts(kRests[0]), 0, "no channels");
   }
 }
 

@@ -58,12 +58,12 @@ TEST(Extremes, AreTheFirstOfEqualElements) {
         const Tensor turned = x.permute({1, 2, 0}).contiguous().permute({2, 0, 1});
         const Tensor along = x.permute({2, 0, 1}).contiguous().permute({1, 2, 0});
         const Tensor apart = stack({x, x}, 3).select(3, 1);
+        const auto largest = by_definition(x, true), smallest = by_definition(x, false);
         for (const Tensor& layout : {x, turned, along, apart}) {
           const std::string which =
               fmt::format("{} {} strides {}", name_of(dtype), x.sizes(), layout.strides());
-          EXPECT_EQ(argmax(layout, 1).to_vector<std::int64_t>(), by_definition(x, true)) << which;
-          EXPECT_EQ(argmin(layout, 1, true).to_vector<std::int64_t>(), by_definition(x, false))
-              << which;
+          EXPECT_EQ(argmax(layout, 1).to_vector<std::int64_t>(), largest) << which;
+          EXPECT_EQ(argmin(layout, 1, true).to_vector<std::int64_t>(), smallest) << which;
         }
         const Tensor flat = x.reshape({1, x.numel(), 1});
         EXPECT_EQ(argmax(along).item<std::int64_t>(), by_definition(flat, true)[0]);

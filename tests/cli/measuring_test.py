@@ -4,6 +4,7 @@
 FACULA_BIN_DIR says where the program is.
 """
 
+import json
 import os
 import subprocess
 import unittest
@@ -75,6 +76,17 @@ class Measuring(ProgramTest):
                                       timeout=60, check=False, env={**os.environ, name: value})
                 self.assertEqual(done.returncode, 1)
                 self.assertEqual(done.stderr, f"facula: {name}='{value}' {message}\n")
+
+    def test_kernels_of_another_capability(self):
+        isa = self.one_json_line('info', '--json')['isa']
+        done = subprocess.run([PROGRAM, 'info', '--json'], text=True, capture_output=True, timeout=120,
+                              check=False, env={**os.environ, 'FACULA_CPU_CAPABILITY': 'baseline'})
+        if done.returncode == 0:
+            self.assertEqual(json.loads(done.stdout)['isa'], 'baseline')
+        else:
+            self.assertEqual(done.stderr, f'facula: this library has kernels for {isa} alone, where CPU '
+                             'and FACULA_CPU_CAPABILITY allow baseline; build it without '
+                             'FACULA_ONE_ISA\n')
 
     def test_an_optimizer(self):
         result = self.bench('adamw-step')

@@ -16,13 +16,15 @@ struct Isa {
 
 /// The kernels of every instruction set that the machine has and the tests may use.
 std::vector<Isa> isas() {
+#ifdef FACULA_ONE_ISA
+  return {{base::to_string(base::cpu_capability()), cpu::pixels_kernels()}};
+#else
   std::vector<Isa> list = {{"baseline", cpu::baseline::pixels_kernels}};
-#ifdef __x86_64__
   const int capability = static_cast<int>(base::cpu_capability());
   if (capability >= 1) list.push_back({"avx2", cpu::avx2::pixels_kernels});
   if (capability >= 2) list.push_back({"avx512", cpu::avx512::pixels_kernels});
-#endif
   return list;
+#endif
 }
 
 /// Repeatable numbers in [0, bound).

@@ -22,7 +22,7 @@ extern int active_isa;
 
 }  // namespace facula::cpu
 
-#ifdef __x86_64__
+#ifndef FACULA_ONE_ISA
 /// Declares `type name_kernels` in every instruction set's namespace and `name_kernels()`, which
 /// returns the active one.
 #define FACULA_DECLARE_KERNELS(type, name)                     \
@@ -43,11 +43,13 @@ extern int active_isa;
   }                                                            \
   }
 #else
-#define FACULA_DECLARE_KERNELS(type, name)                                                        \
-  namespace facula::cpu {                                                                         \
-  namespace baseline {                                                                            \
-  extern const type name##_kernels;                                                               \
-  }                                                                                               \
-  [[gnu::always_inline]] inline const type& name##_kernels() { return baseline::name##_kernels; } \
+#define FACULA_DECLARE_KERNELS(type, name)                     \
+  namespace facula::cpu {                                      \
+  namespace FACULA_ONE_ISA {                                   \
+  extern const type name##_kernels;                            \
+  }                                                            \
+  [[gnu::always_inline]] inline const type& name##_kernels() { \
+    return FACULA_ONE_ISA::name##_kernels;                     \
+  }                                                            \
   }
 #endif

@@ -1,0 +1,42 @@
+# Instruction sets: facula_isas, those that kernels are compiled for, in ascending order, and
+# facula_lesser_isas, those of them that are less than the best that this machine has.
+
+set(facula_isas baseline)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  list(APPEND facula_isas avx2 avx512)
+endif()
+
+# What each needs, as detected_cpu_capability() in src/base/cpu_info.cpp asks for it.
+set(macros_of_baseline "")
+set(macros_of_avx2 AVX2 FMA BMI2 F16C)
+set(macros_of_avx512 ${macros_of_avx2} AVX512F AVX512BW AVX512DQ AVX512VL AVX512CD)
+execute_process(COMMAND ${CMAKE_CXX_COMPILER} -march=native -dM -E -x c++ /dev/null
+  OUTPUT_VARIABLE native_macros ERROR_QUIET)
+set(usable_isas "")
+foreach(isa IN LISTS facula_isas)
+  set(usable TRUE)
+  foreach(macro IN LISTS macros_of_${isa})
+    if(NOT native_macros MATCHES "#define __${macro}__ ")
+      set(usable FALSE)
+    endif()
+  endforeach()
+  if(usable)
+    list(APPEND usable_isas ${isa})
+  endif()
+endforeach()
+set(facula_lesser_isas ${usable_isas})
+list(POP_BACK facula_lesser_isas native_isa)
+
+if(FACULA_ONE_ISA)
+  list(JOIN facula_isas ", " known)
+  string(REPLACE native ${native_isa} only "${FACULA_ONE_ISA}")
+  if(NOT only IN_LIST facula_isas)
+    message(FATAL_ERROR "FACULA_ONE_ISA is '${FACULA_ONE_ISA}'; use ${known}, native or nothing")
+  endif()
+  set(facula_isas ${only})
+  set(facula_lesser_isas "")
+endif()
+list(LENGTH facula_isas count)
+if(count EQUAL 1)
+  target_compile_definitions(facula_internal_headers INTERFACE FACULA_ONE_ISA=${facula_isas})
+endif()
