@@ -10,6 +10,7 @@
 
 #include "tests/io/shared_files.h"
 #include "tests/io/test_files.h"
+#include "tests/support/problems.h"
 
 namespace facula::models {
 namespace {
@@ -75,10 +76,12 @@ void expect_right(const char* model_name, const char* file, const Expected& expe
 }
 
 TEST(Pretrained, ResNet20OnCifar10) {
+  FACULA_NOTHING_FOR_TSAN();
   expect_right("resnet20", "resnet20-12fca82f.th", {9173, 455});
 }
 
 TEST(Pretrained, ResNet32OnCifar10) {
+  FACULA_NOTHING_FOR_TSAN();
   expect_right("resnet32", "resnet32-d509ac18.th", {9263, 466});
 }
 
