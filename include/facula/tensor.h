@@ -75,7 +75,7 @@ class FACULA_API Tensor {
     return *this;
   }
   /// Assigning to what an expression gives writes elements: x[0] = y is x[0].copy_(y), and
-  /// x.index({Slice(0, 2)}) = 1 is x.index({Slice(0, 2)}).fill_(1).
+  /// x.index({Slice(0, 2)}) = 1 is x.index({Slice(0, 2)}).fill_(1). Gradients of x reach y.
   const Tensor& operator=(const Tensor& source) && { return copy_(source); }  // NOLINT(*-assign*)
   const Tensor& operator=(Tensor&& source) && { return copy_(source); }  // NOLINT(*-assign*,*move*)
   const Tensor& operator=(Scalar value) && { return fill_(value); }      // NOLINT(*-assign*)

@@ -7,6 +7,7 @@
 #include "core/promotion.h"
 #include "runtime/dispatch.h"
 #include "runtime/mode.h"
+#include "runtime/recorded_write.h"
 
 namespace facula {
 
@@ -33,7 +34,12 @@ InferenceMode::~InferenceMode() { restore_modes(runtime::kInference | runtime::k
 
 // --- Tensor --------------------------------------------------------------------------------------
 
-bool Tensor::requires_grad() const { return impl_ && impl_->requires_grad(); }
+bool Tensor::requires_grad() const {
+  if (!impl_) return false;
+  if (has_stale_history(*impl_)) [[unlikely]]
+    runtime::renew_history(*this);
+  return impl_->requires_grad();
+}
 
 bool Tensor::is_leaf() const {
   return !impl_ || !impl_->node || impl_->has(TensorImpl::kIsLeafVariable);

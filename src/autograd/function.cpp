@@ -177,10 +177,12 @@ std::vector<Tensor> FunctionContext::saved_tensors() const {
 
 namespace {
 
-/// Writes into it count as writes into a view: they would change what it was made of.
-Tensor view_of_whole(const TensorImpl& base) {
-  Tensor view = alias(base);
-  set_view_of(base, *view.impl());
+/// Writes into it count as writes into a view: they would change what it was made of. Its history
+/// is the function's, which that does not know.
+Tensor view_of_whole(const Tensor& whole) {
+  Tensor view = alias(*whole.impl());
+  set_view_of(whole, *view.impl());
+  view.impl()->base = Tensor();
   return view;
 }
 
@@ -220,7 +222,7 @@ std::vector<Tensor> apply_function(std::string name, const std::vector<Tensor>& 
     bool fresh = outputs[i].impl()->node == nullptr;
     for (std::size_t k = 0; k < i; ++k) fresh &= !outputs[i].is_same(outputs[k]);
     for (const Tensor& input : inputs) fresh &= !outputs[i].is_same(input);
-    if (!fresh) outputs[i] = view_of_whole(*outputs[i].impl());
+    if (!fresh) outputs[i] = view_of_whole(outputs[i]);
   }
   Node* node = CustomNode::record(std::move(name), std::move(backward), context, inputs, outputs);
   for (std::size_t i = 0; i < outputs.size(); ++i) {

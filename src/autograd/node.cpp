@@ -1,13 +1,11 @@
 #include "autograd/node.h"
 
-#include <pthread.h>
-
-#include <array>
 #include <mutex>
 #include <new>
 
 #include "autograd/checkpoint.h"
 #include "base/check.h"
+#include "base/sharded_mutex.h"
 #include "core/host_allocator.h"
 
 namespace facula::autograd {
@@ -125,19 +123,7 @@ Node* accumulator_of(TensorImpl& leaf) {
   return leaf.node;
 }
 
-namespace {
-
-std::array<std::mutex, 16> mutexes;
-/// Not held across a fork(): others are locked under them. In the child they are new.
-[[maybe_unused]] const int at_fork = pthread_atfork(nullptr, nullptr, [] {
-  for (std::mutex& mutex : mutexes) new (&mutex) std::mutex;
-});
-
-}  // namespace
-
-std::mutex& mutex_of(const Node& node) {
-  return mutexes[reinterpret_cast<std::uintptr_t>(&node) / sizeof(Node) % mutexes.size()];
-}
+std::mutex& mutex_of(const Node& node) { return base::sharded_mutex<Accumulator>(&node); }
 
 Tensor variable_of(Node& node) {
   const std::lock_guard lock(mutex_of(node));

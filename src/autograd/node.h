@@ -95,8 +95,7 @@ inline void adopt_history(Tensor& output, Node* node, std::size_t index) {
   if (impl.node) drop_history(impl);
   impl.node = node;
   impl.output_index = static_cast<std::uint16_t>(index);
-  impl.set(TensorImpl::kRequiresGrad);
-  impl.set(TensorImpl::kIsLeafVariable, false);
+  impl.change(TensorImpl::kRequiresGrad, TensorImpl::kIsLeafVariable);
 }
 
 /// Writable history of a tensor, made on demand: hooks and retained gradients hang on the node.

@@ -119,8 +119,6 @@ void rebase(const Tensor& self, const Tensor& result) {
     impl.output_index = 0;
     impl.set(TensorImpl::kRequiresGrad, false);
   }
-  impl.set(TensorImpl::kIsView, false);
-  if (impl.storage) impl.storage->histories.add(impl.family, impl.requires_grad());
 }
 
 Tensor before_write(const Tensor& self, bool keep_values) {

@@ -11,8 +11,7 @@ namespace facula::autograd {
 
 /// Appends a node for a call that has just run and makes it the history of the outputs.
 void record(const Call& call, std::span<Tensor> outputs);
-/// After an in-place write: `self` continues with the history of `result`, or none if that has
-/// none.
+/// `self` continues with the history of `result`, or none if that has none.
 void rebase(const Tensor& self, const Tensor& result);
 /// What a recorded in-place call reads in place of `self`, which must not be part of its own
 /// history. Where backward needs the old values, they are copied.

@@ -12,6 +12,13 @@ std::uint32_t version_of(const TensorImpl& impl) {
   return impl.storage ? impl.storage->version : 0;
 }
 
+/// A view, with its history, that does not know its base: whose history may come to hold the node.
+[[gnu::noinline]] Tensor without_base(const Tensor& view) {
+  Tensor result = alias(*view.impl());
+  if (view.requires_grad()) set_history(result, view.impl()->node, view.impl()->output_index);
+  return result;
+}
+
 }  // namespace
 
 void save(Node& node, std::size_t slot, const Tensor& tensor, const Call* call) {
@@ -29,6 +36,7 @@ void save(Node& node, std::size_t slot, const Tensor& tensor, const Call* call) 
     return;
   }
   Tensor kept = call ? recipe(*call, tensor) : Tensor();
+  if (!kept.defined() && impl.has(TensorImpl::kIsView) && !leaf) kept = without_base(tensor);
   if (!kept.defined()) kept = tensor;
   const std::uint32_t version = version_of(*kept.impl());
   node.slots()[slot] = {kept.leak(), version};

@@ -91,7 +91,7 @@ Tensor alias(const TensorImpl& base, IntList sizes, IntList strides, std::int64_
   auto* impl = new TensorImpl;
   impl->dtype = base.dtype;
   impl->device = base.device;
-  impl->flags = base.flags & TensorImpl::kInferenceTensor;
+  impl->flags = base.load_flags() & TensorImpl::kInferenceTensor;
   impl->offset = offset;
   if (base.storage) {
     impl->storage = base.storage;

@@ -34,7 +34,7 @@ struct TensorImpl : detail::TensorHead {
   std::uint8_t dim = 0;
   Device device;
   std::uint16_t output_index = 0;  ///< which output of `node` this is
-  /// Histories::count() when this view was taken.
+  /// Histories::count() when this view was taken or got its present history.
   std::uint32_t view_history = 0;
   /// Of histories: that of the detached tensor which this is, or is a view of.
   std::uint32_t family = 0;
@@ -44,25 +44,34 @@ struct TensorImpl : detail::TensorHead {
   std::int64_t offset = 0;         ///< of the first element, in elements
   autograd::Node* node = nullptr;  ///< producer, or gradient accumulator of a leaf
   void* binding = nullptr;         ///< slot for tracing
+  /// The tensor, no view itself, that this is a view of, if writes to either change the history of
+  /// both. Only views have one, which others need not look for in the end.
+  union {
+    Tensor base;
+  };
   std::int64_t sizes[kMaxDims];
   std::int64_t strides[kMaxDims];
 
-  TensorImpl() = default;
+  TensorImpl() : base() {}
   /// Shape and place of another tensor, sharing its storage (the caller counts the reference),
   /// without its history.
   TensorImpl(const TensorImpl& other, std::uint8_t kept_flags)
       : dtype(other.dtype),
-        flags(other.flags & kept_flags),
+        flags(other.load_flags() & kept_flags),
         dim(other.dim),
         device(other.device),
         numel(other.numel),
         data(other.load_data()),
         storage(other.storage),
-        offset(other.offset) {
+        offset(other.offset),
+        base() {
     for (int d = 0; d < dim; ++d) {
       sizes[d] = other.sizes[d];
       strides[d] = other.strides[d];
     }
+  }
+  ~TensorImpl() {
+    if (has(kIsView)) base.~Tensor();
   }
   TensorImpl(const TensorImpl&) = delete;
   TensorImpl& operator=(const TensorImpl&) = delete;
@@ -72,13 +81,17 @@ struct TensorImpl : detail::TensorHead {
 
   /// Whether nobody holds another handle; then what others did with theirs has happened.
   bool unique() const noexcept { return __atomic_load_n(&references, __ATOMIC_ACQUIRE) == 1; }
-  bool has(Flag flag) const { return flags & flag; }
-  void set(Flag flag, bool on = true) {
-    flags = static_cast<std::uint8_t>(on ? flags | flag : flags & ~flag);
+  /// Another thread may be about to give a view its present history.
+  std::uint8_t load_flags() const { return __atomic_load_n(&flags, __ATOMIC_RELAXED); }
+  bool has(Flag flag) const { return load_flags() & flag; }
+  void set(Flag flag, bool on = true) { on ? change(flag, 0) : change(0, flag); }
+  void change(int set, int clear) {
+    const int now = (load_flags() | set) & ~clear;
+    __atomic_store_n(&flags, static_cast<std::uint8_t>(now), __ATOMIC_RELAXED);
   }
   IntList size_list() const { return {sizes, dim}; }
   IntList stride_list() const { return {strides, dim}; }
-  bool requires_grad() const { return flags & kRequiresGrad; }
+  bool requires_grad() const { return has(kRequiresGrad); }
   /// As Storage::load_data.
   std::byte* load_data() const { return __atomic_load_n(&data, __ATOMIC_ACQUIRE); }
   template <class T>
@@ -122,14 +135,38 @@ inline bool same_sizes(const TensorImpl& a, const TensorImpl& b) {
 /// True for a view whose elements got a new history, by an in-place write to another view of them,
 /// after it was taken.
 inline bool has_stale_history(const TensorImpl& impl) {
-  return impl.has(TensorImpl::kIsView) && impl.storage &&
-         impl.storage->histories.stale(impl.family, impl.view_history, impl.requires_grad());
+  if (!impl.has(TensorImpl::kIsView) || !impl.storage) return false;
+  const std::uint32_t taken = __atomic_load_n(&impl.view_history, __ATOMIC_ACQUIRE);
+  return impl.storage->histories.stale(impl.family, taken, impl.requires_grad());
 }
-/// Makes `view` one of `base`, with which it shares elements and histories.
-inline void set_view_of(const TensorImpl& base, TensorImpl& view) {
+/// Says that `view` has the present history of its elements.
+inline void set_current(TensorImpl& view) {
+  if (!view.storage) return;
+  __atomic_store_n(&view.view_history, view.storage->histories.count(), __ATOMIC_RELEASE);
+}
+/// Makes `view` one of `tensor`, with which it shares elements and histories.
+inline void set_view_of(const Tensor& tensor, TensorImpl& view) {
+  const TensorImpl& impl = *tensor.impl();
   view.set(TensorImpl::kIsView);
-  view.family = base.family;
-  if (base.storage) view.view_history = base.storage->histories.count();
+  view.family = impl.family;
+  view.base = impl.has(TensorImpl::kIsView) ? impl.base : tensor;
+  set_current(view);
+}
+/// Nobody else has the elements: makes the view a tensor of its own.
+inline void end_view(TensorImpl& view) {
+  view.set(TensorImpl::kIsView, false);
+  view.base = Tensor();
+}
+/// True if no other tensor has its elements but a base that nobody else knows.
+inline bool alone_in_storage(const TensorImpl& impl) {
+  const std::int32_t tensors = __atomic_load_n(&impl.storage->references, __ATOMIC_ACQUIRE);
+  return tensors == 1 || (tensors == 2 && impl.base.defined() && impl.base.impl()->unique());
+}
+/// True if only the caller's handle knows this tensor and only this tensor its storage: nobody can
+/// see the elements afterwards, a recorded history included, which would hold a reference.
+inline bool is_dead(const TensorImpl& impl) {
+  return impl.unique() && impl.storage && alone_in_storage(impl) &&
+         !impl.has(TensorImpl::kIsLeafVariable) && impl.data && !impl.storage->context;
 }
 
 /// True if the elements lie densely in row-major or, for 4-d, channels_last order.

@@ -11,6 +11,7 @@
 #include "runtime/deferred.h"
 #include "runtime/fusion.h"
 #include "runtime/mode.h"
+#include "runtime/recorded_write.h"
 #include "runtime/verbose.h"
 
 namespace facula::runtime {
@@ -75,12 +76,14 @@ void make_outputs(const Call& call, const SmallVector<OutputSpec, 4>& specs, Dev
   for (const OutputSpec& spec : specs) {
     Tensor output;
     if (spec.view) {
-      const TensorImpl& base = *call.in(0).impl();
-      output = alias(base, spec.sizes, spec.strides, spec.offset);
-      set_view_of(base, *output.impl());
-      const bool unrecorded = tl_mode & kNoGrad && base.requires_grad();
-      output.impl()->set(TensorImpl::kUnrecordedView,
-                         unrecorded || base.has(TensorImpl::kUnrecordedView));
+      const TensorImpl& viewed = *call.in(0).impl();
+      output = alias(viewed, spec.sizes, spec.strides, spec.offset);
+      set_view_of(call.in(0), *output.impl());
+      const bool unrecorded = tl_mode & kNoGrad && viewed.requires_grad();
+      if (unrecorded || viewed.has(TensorImpl::kUnrecordedView)) {
+        output.impl()->set(TensorImpl::kUnrecordedView);
+        output.impl()->base = Tensor();  // whose history would live as long
+      }
     } else {
       output = new_strided(spec.sizes, spec.strides, spec.dtype, device);
       if (inference) output.impl()->set(TensorImpl::kInferenceTensor);
@@ -187,8 +190,9 @@ void run(const Call& call, Outputs& outputs) {
 }  // namespace
 
 void check_view_is_current(const Tensor& tensor, const char* op_name, const char* suffix) {
-  const TensorImpl& impl = *tensor.impl();
-  check<AutogradError>(!has_stale_history(impl),
+  if (!has_stale_history(*tensor.impl())) [[likely]]
+    return;
+  check<AutogradError>(renew_history(tensor),
                        "{}{}: it was given a view of a tensor that was changed in place after the "
                        "view was taken, so "
                        "its gradient is unknown; take the view again after the in-place operation",
@@ -275,17 +279,6 @@ void check_in_place(const Tensor& written, const char* op_name, const char* suff
                       "place (it was expanded); call contiguous() first",
                       op_name, suffix, impl.size_list());
   }
-}
-
-void check_recorded_write(const Tensor& written, const char* op_name, const char* suffix) {
-  const TensorImpl& impl = *written.impl();
-  // Without another tensor over its elements, a view is as good as a tensor of its own.
-  check<AutogradError>(
-      !impl.has(TensorImpl::kIsView) || !impl.storage || impl.storage->unique(),
-      "{}{}: an in-place operation that needs a gradient writes into a view of a tensor that is "
-      "still there; join parts with stack() or cat(), use the out-of-place operation, or change "
-      "the whole tensor",
-      op_name, suffix);
 }
 
 void count_write(const Tensor& written) {

@@ -43,13 +43,12 @@ Tensor wrapped_number(Scalar value, const Tensor& partner);
 /// The same for input `input` of an elementwise op, whose rule for numbers is asked.
 Tensor operand_number(OpId id, std::size_t input, Scalar value, const Tensor& partner);
 
-/// Throws AutogradError if the tensor is a view of one that got another history since.
+/// Gives a view of a tensor that got another history since the present one. Throws AutogradError
+/// where that is not known.
 void check_view_is_current(const Tensor& tensor, const char* op, const char* suffix = "");
 /// Throws AutogradError where a recorded history forbids writing to the tensor in place, ShapeError
 /// where its elements share memory places. Messages begin with `op` and `suffix`.
 void check_in_place(const Tensor& written, const char* op, const char* suffix = "");
-/// Throws AutogradError if a write that changes the recorded history goes into a view.
-void check_recorded_write(const Tensor& written, const char* op, const char* suffix = "");
 /// Counts an in-place write, so that a backward pass needing the old values can tell.
 void count_write(const Tensor& written);
 
@@ -57,7 +56,7 @@ void count_write(const Tensor& written);
 struct Hooks {
   /// Records a differentiable call on the tape.
   void (*record)(const Call& call, std::span<Tensor> outputs) = nullptr;
-  /// Gives `self` the history of `result`, whose elements it now holds; undefined for none.
+  /// Gives `self` the history of `result`, whose elements it holds; undefined for none.
   void (*rebase)(const Tensor& self, const Tensor& result) = nullptr;
   /// The operand that a recorded in-place call reads in place of the written tensor.
   Tensor (*before_write)(const Tensor& self, bool keep_values) = nullptr;

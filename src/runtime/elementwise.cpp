@@ -9,6 +9,7 @@
 #include "runtime/dispatch.h"
 #include "runtime/fusion.h"
 #include "runtime/mode.h"
+#include "runtime/recorded_write.h"
 
 namespace facula::runtime {
 namespace {
@@ -34,8 +35,9 @@ struct FastCall {
   for (const Tensor* input : inputs) {
     const TensorImpl* impl = input->impl();
     if (!impl || !impl->load_data() || impl->dtype != dtype || !impl->device.is_cpu()) return {};
-    any |= impl->flags;
-    all &= impl->flags;
+    const std::uint8_t flags = impl->load_flags();
+    any |= flags;
+    all &= flags;
     // Numbers and other 0-d tensors go along with any shape.
     if (shape->dim == 0) {
       shape = impl;
@@ -45,7 +47,7 @@ struct FastCall {
   }
   if (!all || any & TensorImpl::kInferenceTensor || shape->numel > kSerialLimit) return {};
   if (any & TensorImpl::kIsView) {
-    // The general path complains about views of a tensor with another history by now.
+    // The general path gives views of a tensor with another history by now the present one.
     for (const Tensor* input : inputs) {
       if (has_stale_history(*input->impl())) return {};
     }
@@ -56,7 +58,7 @@ struct FastCall {
 
 bool any_requires_grad(std::initializer_list<const Tensor*> inputs) {
   std::uint8_t flags = 0;
-  for (const Tensor* input : inputs) flags |= input->impl()->flags;
+  for (const Tensor* input : inputs) flags |= input->impl()->load_flags();
   return flags & TensorImpl::kRequiresGrad;
 }
 
@@ -149,13 +151,6 @@ bool saves_input(const Op& op, std::size_t index, std::uint32_t needed = ~0u) {
     if (save.kind == Save::Kind::input && save.index == index) return true;
   }
   return false;
-}
-
-/// True if only the caller's handle knows this tensor and only this tensor its storage: nobody can
-/// see the elements afterwards, a recorded history included, which would hold a reference.
-bool is_dead(const TensorImpl& impl) {
-  return impl.unique() && impl.storage && impl.storage->unique() &&
-         !impl.has(TensorImpl::kIsLeafVariable) && impl.data && !impl.storage->context;
 }
 
 /// True if recording the call would keep the elements of `reused`, which the result overwrites.
@@ -302,6 +297,7 @@ Tensor elementwise_reusing(OpId id, Tensor& reused, std::initializer_list<const 
     impl->set(TensorImpl::kRequiresGrad, false);
   }
   // What the tensor was says nothing about the result; in InferenceMode, nothing is reused.
+  if (impl->has(TensorImpl::kIsView)) end_view(*impl);
   impl->flags &= TensorImpl::kIsContiguous | TensorImpl::kRequiresGrad;
   return std::move(reused);
 }
@@ -316,7 +312,10 @@ void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs, 
   bool defined = true;
   for (const Tensor* input : inputs) defined &= input->defined();
   check<ValueError>(defined, "{}_: an input is an undefined tensor", op(id).name);
-  for (const Tensor* input : inputs) settle(*input);
+  for (const Tensor* input : inputs) {
+    settle(*input);
+    if (!(tl_mode & kNoGrad)) check_view_is_current(*input, op(id).name, "_");
+  }
   const bool recording = !(tl_mode & kNoGrad) && any_requires_grad(inputs);
   if (!recording && !overlaps(inputs)) {
     const FastCall fast = fast_call(id, inputs);
@@ -337,7 +336,8 @@ void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs, 
     if (input->device() == self.device()) continue;
     common_device(fmt::format("{}_", op(id).name).c_str(), inputs);
   }
-  if (recording) check_recorded_write(self, op(id).name, "_");
+  std::optional<RecordedWrite> write;
+  if (recording) write.emplace(self, op(id).name, "_");
   Tensor result;
   try {
     result = recording ? recorded_result(id, inputs, attrs) : elementwise(id, inputs, attrs);
@@ -356,7 +356,7 @@ void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs, 
   }
   if (!recording) return;
   if (result.requires_grad() && result.dtype() != self.dtype()) result = result.to(self.dtype());
-  hooks.rebase(self, result);
+  write->continue_with(result);
 }
 
 Tensor wrapped_number(Scalar value, const Tensor& partner) {

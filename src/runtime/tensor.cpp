@@ -15,6 +15,7 @@
 #include "runtime/deferred.h"
 #include "runtime/dispatch.h"
 #include "runtime/mode.h"
+#include "runtime/recorded_write.h"
 
 namespace facula {
 namespace {
@@ -195,12 +196,13 @@ const Tensor& write(const Tensor& self, const Tensor& source, const char* name) 
                     broadcast_sizes(self.sizes(), source.sizes(), name) == self.sizes();
   check<ShapeError>(fits, "{}: elements of size {} cannot be broadcast to the written tensor's {}",
                     name, source.sizes(), self.sizes());
+  runtime::check_in_place(self, name);
   const bool recording =
       !(runtime::tl_mode & runtime::kNoGrad) && (self.requires_grad() || source.requires_grad());
-  runtime::check_in_place(self, name);
+  std::optional<runtime::RecordedWrite> recorded_write;
   Tensor recorded;
   if (recording) {
-    runtime::check_recorded_write(self, name);
+    recorded_write.emplace(self, name);
     if (source.requires_grad()) {
       recorded = facula::to_copy(source.expand(self.sizes()), self.dtype(), "contiguous");
     }
@@ -209,7 +211,7 @@ const Tensor& write(const Tensor& self, const Tensor& source, const char* name) 
     runtime::ModeGuard no_grad(runtime::kNoGrad);
     facula::write_(self, source);
   });
-  if (recording) runtime::hooks.rebase(self, recorded);
+  if (recording) recorded_write->continue_with(recorded);
   return self;
 }
 

@@ -225,6 +225,8 @@ CALLS = {
     'argtopk': lambda x, k, dim=-1, largest=True: torch.sort(
         x, dim=dim, descending=largest, stable=True)[1].narrow(dim, 0, k) if x.dim() else
     torch.zeros((), dtype=torch.int64),
+    'as_strided_scatter': lambda x, src, *place: torch.index_put(
+        x.flatten(), [places(x, *place)], src.flatten()).reshape(x.shape),
     'allclose': lambda x, *arguments: torch.tensor(torch.allclose(x, *arguments)),
     'clamp_tensor': lambda x, low=None, high=None: torch.clamp(x, low, high),
     'equal': lambda x, other: torch.tensor(torch.equal(x, other)),
@@ -352,6 +354,12 @@ NO_COUNTERPART = {
     'philox_dropout': 'another random stream than PyTorch on the CPU',
     'philox_random': 'another random stream than PyTorch on the CPU',
 }
+
+
+def places(x, size, stride, offset=0):
+    """The numbers of the elements that as_strided takes. (PyTorch 1.13 gives the gradient of
+    as_strided_scatter elements that it has not written.)"""
+    return torch.arange(x.numel()).as_strided(size, stride, offset).flatten()
 
 
 def find(name):

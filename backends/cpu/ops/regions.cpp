@@ -11,6 +11,8 @@
 #include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
+#include "ops/attrs/as_strided_copy.h"
+#include "ops/attrs/as_strided_scatter.h"
 #include "ops/attrs/cat.h"
 #include "ops/attrs/constant_pad.h"
 #include "ops/attrs/diagonal_backward.h"
@@ -53,6 +55,22 @@ void diagonal_backward(const KernelArgs& args) {
   const auto& a = args.attrs<ops::diagonal_backward_attrs>();
   write_into_zeros(
       args, diagonal_region(args.out().sizes(), args.out().strides(), a.offset, a.dim1, a.dim2));
+}
+
+/// The elements of a contiguous tensor that the attributes name.
+template <class Attrs>
+Tensor strided_part(const Tensor& whole, const Attrs& a) {
+  return part(whole, {a.size, a.stride, a.storage_offset});
+}
+
+void as_strided_copy(const KernelArgs& args) {
+  const Tensor whole = args.in(0).detach().contiguous();
+  copy_elements(strided_part(whole, args.attrs<ops::as_strided_copy_attrs>()), args.out());
+}
+
+void as_strided_scatter(const KernelArgs& args) {
+  copy_elements(args.in(0), args.out());
+  copy_elements(args.in(1), strided_part(args.out(), args.attrs<ops::as_strided_scatter_attrs>()));
 }
 
 /// Two to four tensors whose entries alternate in `out`, as those of columns do that become a
@@ -186,6 +204,8 @@ void roll(const KernelArgs& args) {
 }  // namespace
 
 void register_regions() {
+  add(OpId::as_strided_copy, {"copy", nullptr, as_strided_copy});
+  add(OpId::as_strided_scatter, {"copy", nullptr, as_strided_scatter});
   add(OpId::slice_backward, {"copy", nullptr, slice_backward});
   add(OpId::select_backward, {"copy", nullptr, select_backward});
   add(OpId::diagonal_backward, {"copy", nullptr, diagonal_backward});

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/small_vector.h"
 #include "core/tensor_impl.h"
 
 namespace facula {
@@ -56,6 +57,45 @@ Region diagonal_region(IntList sizes, IntList strides, std::int64_t offset, std:
   region.sizes.push_back(length);
   region.strides.push_back(strides[row] + strides[column]);
   return region;
+}
+
+bool meets_elements_once(IntList sizes, IntList strides) {
+  SmallVector<int, kMaxDims> order;
+  for (int d = 0; d < static_cast<int>(sizes.size()); ++d) {
+    if (sizes[d] == 0) return true;
+    if (sizes[d] > 1) order.push_back(d);
+  }
+  std::sort(order.begin(), order.end(), [&](int a, int b) { return strides[a] < strides[b]; });
+  std::int64_t reach = 0;
+  for (const int d : order) {
+    if (strides[d] <= reach) return false;
+    reach += (sizes[d] - 1) * strides[d];
+  }
+  return true;
+}
+
+Region strided_region(IntList sizes, IntList strides, std::int64_t offset, std::int64_t numel,
+                      const char* op) {
+  check<ShapeError>(sizes.size() == strides.size(), "{}: {} strides for {} dimensions", op,
+                    strides.size(), sizes.size());
+  checked_numel(sizes, op);
+  check<ShapeError>(offset >= 0, "{}: storage_offset {} is negative", op, offset);
+  std::int64_t last = offset;
+  bool fits = true, empty = false;
+  for (std::size_t d = 0; d < sizes.size(); ++d) {
+    check<ShapeError>(strides[d] >= 0, "{}: stride {} has a negative entry", op, strides);
+    empty |= sizes[d] == 0;
+    std::int64_t reach;
+    fits &= !__builtin_mul_overflow(sizes[d] - 1, strides[d], &reach) &&
+            !__builtin_add_overflow(last, reach, &last);
+  }
+  check<ShapeError>(empty || (fits && last < numel),
+                    "{}: size {} with stride {} and storage_offset {} goes beyond the {} elements",
+                    op, sizes, strides, offset, numel);
+  check<ValueError>(meets_elements_once(sizes, strides),
+                    "{}: size {} with stride {} meets elements more than once; use expand()", op,
+                    sizes, strides);
+  return {sizes, strides, offset};
 }
 
 }  // namespace facula

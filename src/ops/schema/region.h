@@ -26,4 +26,12 @@ Region select_region(IntList sizes, IntList strides, std::int64_t dim, std::int6
 Region diagonal_region(IntList sizes, IntList strides, std::int64_t offset, std::int64_t dim1,
                        std::int64_t dim2);
 
+/// Whether no element is met twice. Strides that go up faster than the elements below them reach
+/// are recognised, which those of all view ops do.
+bool meets_elements_once(IntList sizes, IntList strides);
+/// The elements at offset + i * strides[0] + j * strides[1] + ... among `numel`. Throws ShapeError
+/// for what lies outside them, ValueError for elements that are met twice; messages name `op`.
+Region strided_region(IntList sizes, IntList strides, std::int64_t offset, std::int64_t numel,
+                      const char* op);
+
 }  // namespace facula

@@ -1,0 +1,55 @@
+#include "ops/attrs/as_strided_copy.h"
+
+#include <facula/ops.h>
+
+#include "core/tensor_impl.h"
+#include "ops/schema/op_def.h"
+#include "ops/schema/region.h"
+
+namespace facula::ops {
+
+OpDef define_as_strided_copy() {
+  return {
+      .signature =
+          "as_strided_copy(Tensor self, int[] size, int[] stride, int storage_offset=0) "
+          "-> Tensor",
+      .doc =
+          "The elements at storage_offset + i * stride[0] + j * stride[1] + ..., counted in "
+          "row-major order, none twice.  self: [*] -> `size`.",
+      .infer =
+          [](Infer& c) {
+            const auto& a = c.attrs<as_strided_copy_attrs>();
+            const Tensor& self = c.in(0);
+            strided_region(a.size, a.stride, a.storage_offset, self.numel(), c.op_name());
+            c.out(self.dtype(), a.size);
+          },
+      .gradient =
+          [](GradientContext& g) {
+            const auto& a = g.attrs<as_strided_copy_attrs>();
+            const Tensor rest = zeros(g.input(0).sizes(), {g.grad().dtype(), g.grad().device()});
+            g.set(0, as_strided_scatter(rest, g.grad(), a.size, a.stride, a.storage_offset));
+          },
+      .saves = {shape_of(0)},
+      .autocast = Autocast::promote,
+      .determinism = Determinism::deterministic,
+      .random = RandomEffect::none,
+      .aliasing = Aliasing::none(),
+      .fusion = Fusion::opaque,
+      .samples =
+          [](Samples& s) {
+            s.add({s.normal({3, 4}), Dims{2, 3}, Dims{4, 1}});
+            s.add({s.normal({3, 4}), Dims{3}, Dims{5}, 1});
+            s.add({s.normal({2, 3, 2}), Dims{3, 2}, Dims{2, 6}, 1});
+            s.add({s.normal({5}), Dims{}, Dims{}, 4});
+          },
+      .errors =
+          [](ErrorSamples& e) {
+            e.fails({e.normal({3}), Dims{2}, Dims{1, 1}}, "2 strides for 1 dimensions");
+            e.fails({e.normal({3}), Dims{2}, Dims{2}, 1}, "beyond the 3 elements");
+            e.fails({e.normal({3}), Dims{2}, Dims{-1}, 1}, "negative");
+            e.fails({e.normal({3}), Dims{2, 2}, Dims{1, 1}}, "more than once");
+          },
+  };
+}
+
+}  // namespace facula::ops
