@@ -42,7 +42,7 @@ bool Tensor::requires_grad() const {
 }
 
 bool Tensor::is_leaf() const {
-  return !impl_ || !impl_->node || impl_->has(TensorImpl::kIsLeafVariable);
+  return !requires_grad() || !impl_->node || impl_->has(TensorImpl::kIsLeafVariable);
 }
 
 const Tensor& Tensor::requires_grad_(bool requires_grad) const {

@@ -221,6 +221,19 @@ TEST(Views, GoOnWithTheRetainedGradients) {
 }
 
 TEST(Views, WhereverHistoriesAreAskedFor) {
+  const Tensor joins = zeros({2}), early = joins[0], other = joins[1];
+  joins.add_(leaf({1, 2}));
+  EXPECT_FALSE(early.is_leaf());
+  EXPECT_ERROR(AutogradError, "the result of as_strided_copy", early.requires_grad_(false));
+  other.requires_grad_();
+  EXPECT_FALSE(other.is_leaf());
+  int seen = 0;
+  autograd::register_hook(joins[0], [&](const Tensor& g) { return ++seen, g; });
+  early.retain_grad();
+  (early * 3).backward();
+  expect_values(early.grad(), {3});
+  EXPECT_EQ(seen, 0) << "the hook is that of another view";
+
   const Tensor x = leaf({1, 2, 3}), y = x * 1, view = y.unsqueeze(0);
   const auto same = [&](autograd::FunctionContext&) { return Tensors{view * 1}; };
   const auto back = [](autograd::FunctionContext&, const Tensors& g) { return g; };
