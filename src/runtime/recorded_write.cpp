@@ -118,12 +118,14 @@ void RecordedWrite::continue_with(const Tensor& result) const {
 
 bool renew_history(const Tensor& view) {
   TensorImpl& impl = *view.impl();
-  if (impl.has(TensorImpl::kUnrecordedView) || is_leaf_with_gradient(impl)) return false;
   const Tensor& base = impl.base;
+  if (impl.has(TensorImpl::kUnrecordedView)) return false;
   if (!base.defined() || !is_dense(*base.impl())) return false;
-  const Tensor old = hooks.before_write(view, false);  // is not released under the lock
+  Tensor old;  // has the history that is replaced, which is not released under the lock
   const std::lock_guard lock(base::sharded_mutex<RecordedWrite>(&impl));
   if (!has_stale_history(impl)) return true;
+  if (is_leaf_with_gradient(impl)) return false;
+  old = hooks.before_write(view, false);
   const ModeGuard recording(0, kNoGrad | kInference);
   hooks.rebase(view, base.requires_grad() ? part_of(base, impl) : Tensor());
   set_current(impl);
