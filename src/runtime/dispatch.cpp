@@ -79,7 +79,7 @@ void make_outputs(const Call& call, const SmallVector<OutputSpec, 4>& specs, Dev
       const TensorImpl& viewed = *call.in(0).impl();
       output = alias(viewed, spec.sizes, spec.strides, spec.offset);
       set_view_of(call.in(0), *output.impl());
-      const bool unrecorded = tl_mode & kNoGrad && viewed.requires_grad();
+      const bool unrecorded = tl_mode & kNoGrad && call.in(0).requires_grad();
       if (unrecorded || viewed.has(TensorImpl::kUnrecordedView)) {
         output.impl()->set(TensorImpl::kUnrecordedView);
         output.impl()->base = Tensor();  // whose history would live as long

@@ -60,7 +60,7 @@ TEST(Views, ConstantsCutTheHistoryOfTheirPart) {
   y.narrow(0, 1, 2).zero_();
   const Tensor other = y[0];
   y[0].fill_(5);
-  EXPECT_FALSE(other.requires_grad() && !y.requires_grad());
+  EXPECT_TRUE(other.requires_grad());
   (y.sum() + other + before).backward();
   expect_values(y, {5, 0, 0, 16});
   expect_values(x.grad(), {0, 0, 0, 16});
@@ -269,6 +269,26 @@ TEST(Views, TakenWithoutRecordingAreNotWrittenNorFollow) {
   EXPECT_ERROR(AutogradError, "mul: it was given a view", view * 1);
   const NoGradGuard no_grad;
   expect_values(view * 1, {2});
+}
+
+TEST(Views, OfViewsWhoseTensorJoinedTheGraphAreTakenWithoutRecording) {
+  const Tensor y = zeros({2, 2}), row = y[0];
+  y.add_(leaf({1, 2}));
+  Tensor element;
+  {
+    const NoGradGuard no_grad;
+    element = row[1];
+  }
+  EXPECT_ERROR(AutogradError, "a view that was taken under NoGradGuard", element.mul_(2));
+}
+
+TEST(Views, OfDetachedPartsWithGapsAreNotWritten) {
+  const Tensor x = leaf({1, 2}), gaps = ones({4, 4}).slice(1, 0, 4, 2).detach();
+  const Tensor row = gaps[0];
+  EXPECT_ERROR(AutogradError, "a tensor with gaps", row.mul_(x));
+  expect_values(row, {1, 1});
+  gaps.mul_(x);
+  EXPECT_ERROR(AutogradError, "mul: it was given a view", row * 1);
 }
 
 TEST(Views, OfCustomFunctionsHaveAHistoryThatNobodyElseKnows) {
