@@ -70,6 +70,8 @@ OpDef define_as_strided_scatter() {
             e.fails({e.normal({3}), e.normal({2}), Dims{1}, Dims{1}}, "src has size [2]");
             e.fails({e.normal({3}), e.normal({2}), Dims{2}, Dims{2}, 1}, "beyond the 3 elements");
             e.fails({e.normal({3}), e.normal({2}), Dims{2}, Dims{0}}, "more than once");
+            e.fails({e.normal({3}), e.integers({2}, 0, 9), Dims{2}, Dims{1}}, "src is int64");
+            e.fails({e.normal({3}), e.normal({2}), Dims{2}, Dims{1}, -1}, "negative");
           },
   };
 }
