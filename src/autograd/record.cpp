@@ -111,6 +111,7 @@ void record(const Call& call, std::span<Tensor> outputs) {
 void rebase(const Tensor& self, const Tensor& result) {
   TensorImpl& impl = *self.impl();
   if (result.requires_grad()) {
+    part_from_saved(impl, *result.impl()->node);
     move_retained(impl, *result.impl());
     Tensor target = self;
     set_history(target, result.impl()->node, result.impl()->output_index);

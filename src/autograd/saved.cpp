@@ -1,5 +1,10 @@
 #include "autograd/saved.h"
 
+#include <span>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
 #include "autograd/checkpoint.h"
 #include "autograd/recipe.h"
 #include "base/check.h"
@@ -12,10 +17,11 @@ std::uint32_t version_of(const TensorImpl& impl) {
   return impl.storage ? impl.storage->version : 0;
 }
 
-/// A view, with its history, that does not know its base: whose history may come to hold the node.
-[[gnu::noinline]] Tensor without_base(const Tensor& view) {
-  Tensor result = alias(*view.impl());
-  if (view.requires_grad()) set_history(result, view.impl()->node, view.impl()->output_index);
+/// The same elements with the same history as a tensor that keeps it when `impl`, or the base of
+/// which that is a view, gets another.
+[[gnu::noinline]] Tensor double_of(const TensorImpl& impl) {
+  Tensor result = alias(impl);
+  if (impl.requires_grad()) set_history(result, impl.node, impl.output_index);
   return result;
 }
 
@@ -36,10 +42,32 @@ void save(Node& node, std::size_t slot, const Tensor& tensor, const Call* call) 
     return;
   }
   Tensor kept = call ? recipe(*call, tensor) : Tensor();
-  if (!kept.defined() && impl.has(TensorImpl::kIsView) && !leaf) kept = without_base(tensor);
-  if (!kept.defined()) kept = tensor;
+  // The history of the base may come to hold the node.
+  if (!kept.defined() && impl.has(TensorImpl::kIsView) && !leaf) kept = double_of(impl);
+  if (!kept.defined()) {
+    kept = tensor;
+    if (!impl.has(TensorImpl::kSaved)) kept.impl()->set(TensorImpl::kSaved);
+  }
   const std::uint32_t version = version_of(*kept.impl());
   node.slots()[slot] = {kept.leak(), version};
+}
+
+void part_from_saved(TensorImpl& tensor, Node& node) {
+  if (!tensor.has(TensorImpl::kSaved)) return;
+  // Nothing in the present history keeps the tensor: it was looked through when it began.
+  std::unordered_set<const Node*> known = {&node, tensor.node};
+  std::vector<Node*> found = {&node};
+  while (!found.empty()) {
+    Node& next = *found.back();
+    found.pop_back();
+    for (SavedTensor& slot : std::span(next.slots(), next.saved)) {
+      if (slot.tensor != &tensor) continue;
+      const Tensor kept = Tensor::adopt(std::exchange(slot.tensor, double_of(tensor).leak()));
+    }
+    for (const Edge& edge : std::span(next.edges(), next.inputs)) {
+      if (edge.node && known.insert(edge.node).second) found.push_back(edge.node);
+    }
+  }
 }
 
 void save_output(Node& node, std::size_t slot, const Tensor& output) {

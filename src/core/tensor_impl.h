@@ -27,6 +27,7 @@ struct TensorImpl : detail::TensorHead {
     kWrappedNumber = 16,    ///< a C++ number: lowest priority in type promotion
     kInferenceTensor = 32,  ///< made in InferenceMode
     kUnrecordedView = 64,   ///< a view, taken without recording, of a tensor that requires grad
+    kSaved = 128,           ///< a node keeps, or kept, the tensor itself
   };
 
   DType dtype = kFloat32;

@@ -107,6 +107,11 @@ TEST(InPlace, ChangingANeededInputIsAnError) {
   h.add_(1);
   EXPECT_ERROR(AutogradError, "backward through mul: input 0 of size [2] was changed in place",
                y.backward());
+  // The changed tensor's own history needs what it was.
+  const Tensor z = x * 2;
+  z.add_(z * w);
+  EXPECT_ERROR(AutogradError, "backward through mul: input 0 of size [2] was changed in place",
+               z.sum().backward());
 }
 
 TEST(InPlace, ChangingANeededOutputIsAnError) {
@@ -132,6 +137,11 @@ TEST(InPlace, MakesNoCircles) {
     const Tensor y = x * 2;
     y.mul_(w);
     y.mul_(y);
+    y.add_((y * w).sin());
+    y.mul_(w);
+    const Tensor rows = zeros({4, 1 << 14});
+    rows[0] = (rows * w.view({4, 1 << 14}))[1];
+    rows[1] = (rows * w.view({4, 1 << 14}))[0];
   }
   EXPECT_LT(cpu::memory_allocated() - before, 1 << 18);
 }
