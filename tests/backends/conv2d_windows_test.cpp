@@ -68,7 +68,7 @@ TEST(Conv2dWindows, TakesFewWindowsAndLargeWeights) {
 
 TEST(Conv2dWindows, AgreesWithTheReference) {
   Source source(91);
-  for (const Problem& p : kProblems) {
+  for (const Problem& p : problems(kProblems)) {
     for (MemoryFormat images : {kContiguous, kChannelsLast}) {
       for (MemoryFormat weights : {kContiguous, kChannelsLast}) {
         expect_like_reference(random_conv2d(source, p, images, weights), 4e-6, p.str());

@@ -16,7 +16,7 @@ namespace {
 TEST(Cumsum, OfRowsAndColumnsIsThatInDoubleRounded) {
   manual_seed(7);
   for (const Dims& sizes : {Dims{3, 63}, Dims{3, 64}, Dims{2, 127}, Dims{5, 128}, Dims{4, 1000},
-                            Dims{7, 4103}, Dims{2, 70'001}, Dims{1500, 4096}}) {
+                            Dims{7, 4103}, Dims{2, 70'001}, Dims{400, 4096}}) {
     const Tensor x = randn(sizes);
     const Tensor exact = cumsum(x.to(kFloat64), 1);
     const Tensor of_columns = cumsum(x.t().contiguous(), 0).t();

@@ -325,8 +325,8 @@ class Training(ProgramTest):
                     (folder / part / label).mkdir(parents=True)
                     for size in sizes:
                         write_png(folder / part / label / f'{size}.png', size)
-            arguments = ['train', '--model', 'resnet18', '--data', f'folder:{folder}', '--epochs', 1,
-                         '--batch', 2, '--checkpoint-every', 'off', '--workers', 0]
+            arguments = ['train', '--model', 'mobilenetv2', '--data', f'folder:{folder}',
+                         '--epochs', 1, '--batch', 2, '--checkpoint-every', 'off', '--workers', 0]
             self.expect_usage_error(['--augment', 'many sizes'], *arguments, '--augment', 'flip')
             self.expect_usage_error(['224x224 pixels, the model net takes 32x32'], 'train',
                                     '--model', 'net', '--data', f'folder:{folder}')

@@ -9,6 +9,8 @@
 #include <facula/error.h>
 #include <facula/generator.h>
 
+#include "tests/support/problems.h"
+
 namespace facula::models {
 namespace {
 
@@ -19,6 +21,7 @@ struct Expected {
 };
 
 TEST(Models, HaveTheParametersOfTheirOriginals) {
+  FACULA_NOTHING_FOR_TSAN();
   for (const auto& [name, count] :
        {Expected{"net", 62006}, Expected{"mnist-cnn", 1199882}, Expected{"mlp", 669706},
         Expected{"resnet18", 11689512}, Expected{"resnet34", 21797672},
@@ -32,6 +35,7 @@ TEST(Models, HaveTheParametersOfTheirOriginals) {
 }
 
 TEST(Models, MapImagesToClassScores) {
+  FACULA_NOTHING_FOR_TSAN();
   for (const ModelInfo& model : list()) {
     const nn::AnyModule module = create(model.name, 7);
     module->eval();  // random numbers would be drawn on the CPU
@@ -95,6 +99,7 @@ TEST(Models, VggHasTorchvisionsNames) {
 
 // The full one has 133 million parameters.
 TEST(Models, VggForLargeImagesHasThreeLinearLayers) {
+  FACULA_NOTHING_FOR_TSAN();
   Vgg model({8, 0}, {.num_classes = 10});
   const auto names = names_of(model);
   for (const char* name : {"classifier.0.weight", "classifier.3.bias", "classifier.6.weight"}) {

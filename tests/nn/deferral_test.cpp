@@ -560,7 +560,7 @@ TEST(Deferral, PrintingSeesValues) {
 }
 
 TEST(Deferral, ChainsOfAnyLengthNeedNoStack) {
-  constexpr int kCalls = kSanitized ? 2000 : 20000;
+  constexpr int kCalls = kThreadSanitized ? 500 : kSanitized ? 2000 : 20000;
   for (const bool read : {true, false}) {
     Body body([read](const Body& b, const Tensor& x) {
       Tensor y = x;

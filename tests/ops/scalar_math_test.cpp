@@ -16,6 +16,7 @@
 #include "ops/schema/scalar.h"
 #include "tests/ops/double_functions.h"
 #include "tests/ops/float_functions.h"
+#include "tests/support/problems.h"
 
 namespace facula {
 namespace {
@@ -80,6 +81,7 @@ const Unary& find(const std::string& name) {
 }
 
 TEST(ScalarMath, UnaryFunctionsAreWithinTwoUlp) {
+  FACULA_NOTHING_FOR_TSAN();
   const std::vector<float> in = arguments();
   for (const Unary& f : kUnary) {
     const std::vector<float> out = evaluate(f, in);
@@ -97,6 +99,7 @@ TEST(ScalarMath, UnaryFunctionsAreWithinTwoUlp) {
 }
 
 TEST(ScalarMath, NormalDistributionIsAbsolutelyAccurate) {
+  FACULA_NOTHING_FOR_TSAN();
   constexpr double kError = 2e-7;
   for (const float x : arguments()) {
     if (std::isnan(x)) {
@@ -230,6 +233,7 @@ TEST(ScalarMath, NormalDistributionOfDoubles) {
 
 // Against long double.
 TEST(ScalarMath, DoubleFunctionsAreWithinTwoUlp) {
+  FACULA_NOTHING_FOR_TSAN();
   for (const DoubleUnary& f : kDoubleUnary) {
     double worst = 0, at = 0;
     for (const double x : double_arguments(f.low, f.high, 5, 50'000)) {
@@ -279,6 +283,7 @@ TEST(ScalarMath, CommonDoublesHaveTheBitsOfAll) {
 
 // Loops compute blocks of common arguments with these alone.
 TEST(ScalarMath, CommonMagnitudesHaveTheBitsOfAll) {
+  FACULA_NOTHING_FOR_TSAN();
   for (const float x : arguments()) {
     const uint32_t rarity = scalar::detail::magnitude_rarity(x);
     if (rarity < scalar::detail::kRareAngle) {
@@ -292,6 +297,7 @@ TEST(ScalarMath, CommonMagnitudesHaveTheBitsOfAll) {
 }
 
 TEST(ScalarMath, CommonLogarithmsHaveTheBitsOfAll) {
+  FACULA_NOTHING_FOR_TSAN();
   int common = 0;
   for (const float x : arguments()) {
     if (scalar::detail::log_rarity(x) >= scalar::detail::kRareLogarithm) continue;
