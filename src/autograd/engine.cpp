@@ -96,6 +96,9 @@ class Sweep {
     return place != kNowhere && entries_[place].wanted;
   }
 
+  /// Of a node that has been entered.
+  Tensor& sum(const Edge& edge) { return gradient_of(entries_[place_of(*edge.node)], edge.index); }
+
   bool marks() const { return marks_; }
 
   static thread_local Sweep* current;
@@ -392,6 +395,10 @@ void destroy_accumulator(Node& node) noexcept {
 const NodeKind kAccumulateKind = {"accumulate_grad", accumulate, destroy_accumulator};
 
 bool wanted_in_sweep(const Node& node) { return !Sweep::current || Sweep::current->wanted(node); }
+
+Tensor* sum_in_sweep(const Edge& edge) {
+  return Sweep::current ? &Sweep::current->sum(edge) : nullptr;
+}
 
 std::vector<Tensor> run_backward(std::span<const Edge> roots, std::vector<Tensor> gradients,
                                  const BackwardOptions& options) {

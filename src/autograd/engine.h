@@ -23,6 +23,9 @@ std::vector<Tensor> run_backward(std::span<const Edge> roots, std::vector<Tensor
 /// False if the running sweep has targets and none of them lies behind `node`.
 bool wanted_in_sweep(const Node& node);
 
+/// Where the running sweep collects the gradient that flows along `edge`. Null outside sweeps.
+Tensor* sum_in_sweep(const Edge& edge);
+
 /// Zeroes a leaf's gradient, which lets go of the graph it may hold, or forgets it.
 void reset_gradient(const Tensor& leaf, bool set_to_none);
 

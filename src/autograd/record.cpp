@@ -159,6 +159,15 @@ namespace facula {
 using autograd::Node;
 using autograd::unpack;
 
+Tensor GradientContext::take_sum(std::size_t i) {
+  const autograd::Edge& edge = node_.edges()[i];
+  if (!edge.node || higher_order() || runtime::tl_mode & runtime::kAnomaly) return {};
+  Tensor* sum = autograd::sum_in_sweep(edge);
+  if (!sum || !sum->defined() || !is_dead(*sum->impl())) return {};
+  const bool alike = same_sizes(*sum->impl(), *input(i).impl()) && sum->dtype() == grad().dtype();
+  return alike ? std::move(*sum) : Tensor();
+}
+
 Tensor GradientContext::input(std::size_t i) const {
   const int slot = i < std::size(node_.op->input_slot) ? node_.op->input_slot[i] : -1;
   if (slot >= 0) return unpack(node_, node_.slots()[slot], "input", i);

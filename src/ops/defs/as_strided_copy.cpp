@@ -1,5 +1,7 @@
 #include "ops/attrs/as_strided_copy.h"
 
+#include <utility>
+
 #include <facula/ops.h>
 
 #include "core/tensor_impl.h"
@@ -26,8 +28,16 @@ OpDef define_as_strided_copy() {
       .gradient =
           [](GradientContext& g) {
             const auto& a = g.attrs<as_strided_copy_attrs>();
-            const Tensor rest = zeros(g.input(0).sizes(), {g.grad().dtype(), g.grad().device()});
-            g.set(0, as_strided_scatter(rest, g.grad(), a.size, a.stride, a.storage_offset));
+            const TensorOptions like{g.grad().dtype(), g.grad().device()};
+            Tensor sum = g.take_sum(0);
+            sum = sum.defined() ? sum.contiguous() : zeros(g.input(0).sizes(), like);
+            if (g.higher_order()) {
+              sum = as_strided_scatter(sum, g.grad(), a.size, a.stride, a.storage_offset);
+            } else {
+              const TensorImpl& impl = *sum.impl();
+              alias(impl, a.size, a.stride, impl.offset + a.storage_offset).add_(g.grad());
+            }
+            g.set(0, std::move(sum));
           },
       .saves = {shape_of(0)},
       .autocast = Autocast::promote,

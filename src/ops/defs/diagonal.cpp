@@ -21,6 +21,10 @@ OpDef define_diagonal() {
       .gradient =
           [](GradientContext& g) {
             const auto& a = g.attrs<diagonal_attrs>();
+            if (Tensor sum = g.take_sum(0); sum.defined()) {
+              sum.diagonal(a.offset, a.dim1, a.dim2).add_(g.grad());
+              return g.set(0, std::move(sum));
+            }
             g.set(0, diagonal_backward(g.grad(), g.input(0).sizes(), a.offset, a.dim1, a.dim2));
           },
       .samples =

@@ -29,6 +29,10 @@ OpDef define_index_select() {
       .gradient =
           [](GradientContext& g) {
             const std::int64_t dim = g.attrs<index_select_attrs>().dim;
+            if (Tensor sum = g.take_sum(0); sum.defined()) {
+              sum.index_add_(dim, g.input(1), g.grad());
+              return g.set(0, std::move(sum));
+            }
             g.set(0, index_add(zeros_to_add_to(g.input(0), g.grad().dtype()), dim, g.input(1),
                                g.grad()));
           },

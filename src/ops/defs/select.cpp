@@ -20,6 +20,10 @@ OpDef define_select() {
       .gradient =
           [](GradientContext& g) {
             const auto& a = g.attrs<select_attrs>();
+            if (Tensor sum = g.take_sum(0); sum.defined()) {
+              sum.select(a.dim, a.index).add_(g.grad());
+              return g.set(0, std::move(sum));
+            }
             g.set(0, select_backward(g.grad(), g.input(0).sizes(), a.dim, a.index));
           },
       .samples =

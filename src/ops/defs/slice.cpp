@@ -23,6 +23,10 @@ OpDef define_slice() {
       .gradient =
           [](GradientContext& g) {
             const auto& a = g.attrs<slice_attrs>();
+            if (Tensor sum = g.take_sum(0); sum.defined()) {
+              sum.slice(a.dim, a.start, a.end, a.step).add_(g.grad());
+              return g.set(0, std::move(sum));
+            }
             g.set(0, slice_backward(g.grad(), g.input(0).sizes(), a.dim, a.start, a.end, a.step));
           },
       .samples =

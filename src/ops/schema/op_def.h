@@ -86,6 +86,11 @@ class GradientContext {
   const Tensor& grad(std::size_t i = 0) const { return output_gradients_[i]; }
   /// The same for the last time a rule uses it: a result may take over its memory.
   Tensor take_grad(std::size_t i = 0) { return std::move(output_gradients_[i]); }
+  /// What has been collected of input `i`'s gradient if a rule may add to it in place and deliver
+  /// that, instead of a tensor that is 0 but for a few elements. Undefined if there is nothing yet,
+  /// if others know its elements, or if gradients are recorded or looked at one by one. Input `i`
+  /// must be saved, or its shape.
+  Tensor take_sum(std::size_t i);
   /// Saved input `i`, or its shape and dtype only if saved with `shape_of`. Throws AutogradError if
   /// it has been released or changed in place since.
   Tensor input(std::size_t i) const;
