@@ -29,8 +29,7 @@ WorkResult run_work(const BenchOptions& options) {
   if (contains(optimizer_works(), options.work)) {
     return run_optimizer_work(options.work, options.seconds);
   }
-  return options.work == "eager-add" ? run_eager_add(options.seconds)
-                                     : run_autograd_chain(options.seconds);
+  return run_small_work(options.work, options.seconds);
 }
 
 /// The machine's limit for the work, measured in this process with as many
@@ -120,7 +119,7 @@ void print_table(const BenchOptions& options, const WorkResult& result, const Sh
   fmt::print("  {:.6g} ms ({:.6g} to {:.6g}), {:.6g} items/s\n", m.median_ms, m.min_ms, m.max_ms,
              result.items_per_s);
   if (result.forward_ns) {
-    fmt::print("  per op: {:.1f} ns forward, {:.1f} ns backward\n", *result.forward_ns,
+    fmt::print("  per op or row: {:.1f} ns forward, {:.1f} ns backward\n", *result.forward_ns,
                *result.backward_ns);
   }
   if (result.flops) {
@@ -143,7 +142,7 @@ void print_table(const BenchOptions& options, const WorkResult& result, const Sh
 std::vector<std::string> bench_works() {
   std::vector<std::string> names = model_works();
   names.insert(names.end(), optimizer_works().begin(), optimizer_works().end());
-  names.insert(names.end(), {"eager-add", "autograd-chain"});
+  names.insert(names.end(), small_works().begin(), small_works().end());
   return names;
 }
 

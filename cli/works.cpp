@@ -1,6 +1,8 @@
 #include "cli/works.h"
 
+#include <algorithm>
 #include <chrono>
+#include <functional>
 #include <memory>
 
 #include <facula/autograd.h>
@@ -109,21 +111,105 @@ void divide(Measurement& measurement, double operations) {
   measurement.minor_faults_per_step /= operations;
 }
 
-std::vector<std::string> names_of_models() {
+/// Times of `count` equal parts of what `forward` records, and of going back through them with the
+/// end of their history.
+WorkResult measure_recording(double seconds, std::int64_t count, const std::vector<Tensor>& leaves,
+                             const std::function<Tensor()>& forward) {
+  std::vector<double> there = room_for_times(), back = room_for_times();
+  WorkResult result;
+  result.batch = 1;
+  result.measurement = measure({.seconds = seconds, .warmup_steps = 100}, [&](std::int64_t) {
+    const auto start = Clock::now();
+    Tensor loss = forward();
+    const auto middle = Clock::now();
+    loss.backward();
+    loss = Tensor();
+    const auto end = Clock::now();
+    for (const Tensor& leaf : leaves) leaf.set_grad(Tensor());
+    there.push_back(nanoseconds(middle - start, count));
+    back.push_back(nanoseconds(end - middle, count));
+    return std::nan("");
+  });
+  const auto parts = static_cast<double>(count);
+  result.forward_ns = median(std::move(there));
+  result.backward_ns = median(std::move(back));
+  result.median_ns = result.measurement.median_ms * 1e6 / parts;
+  result.items_per_s = 1e3 * parts / result.measurement.median_ms;
+  return result;
+}
+
+/// One addition of two numbers at a time.
+WorkResult run_eager_add(double seconds) {
+  constexpr std::int64_t kCalls = 10'000;  // between two looks at the clock; 1e6 calls at least
+  const Tensor a = rand({1}) + 0.5, b = rand({1}) + 0.5;
+  WorkResult result;
+  result.batch = 1;
+  result.measurement =
+      measure({.seconds = seconds, .warmup_steps = 20, .least_steps = 100}, [&](std::int64_t) {
+        for (std::int64_t call = 0; call < kCalls; ++call) a + b;
+        return std::nan("");
+      });
+  divide(result.measurement, kCalls);
+  result.median_ns = result.measurement.median_ms * 1e6;
+  result.items_per_s = 1e3 / result.measurement.median_ms;
+  return result;
+}
+
+/// Recording 1000 small operations, and going back through them.
+WorkResult run_autograd_chain(double seconds) {
+  constexpr std::int64_t kOps = 1000;
+  const Tensor x = (rand({1}) + 0.5).detach().requires_grad_(), w = rand({1}) + 0.5;
+  return measure_recording(seconds, kOps, {x}, [&] {
+    Tensor z = x;
+    for (std::int64_t i = 0; i < kOps / 2; ++i) z = tanh(z * w);
+    return z;
+  });
+}
+
+/// A recurrence that reads the rows of one tensor and writes those of another.
+WorkResult run_autograd_rows(double seconds) {
+  constexpr std::int64_t kRows = 1000, kColumns = 256;
+  const Tensor w = rand({kColumns}).requires_grad_(), x = randn({kRows, kColumns}).requires_grad_();
+  return measure_recording(seconds, kRows, {w, x}, [&] {
+    const Tensor states = zeros({kRows, kColumns});
+    Tensor state = w;
+    for (std::int64_t i = 0; i < kRows; ++i) {
+      state = tanh(state * w + x[i]);
+      states[i] = state;
+    }
+    return sum(states);
+  });
+}
+
+struct SmallWork {
+  const char* work;
+  WorkResult (*run)(double seconds);
+};
+const SmallWork kSmallWorks[] = {{"eager-add", run_eager_add},
+                                 {"autograd-chain", run_autograd_chain},
+                                 {"autograd-rows", run_autograd_rows}};
+
+template <class Works>
+std::vector<std::string> names_of(const Works& works) {
   std::vector<std::string> names;
-  for (const ModelWork& work : model_table()) names.emplace_back(work.work);
+  for (const auto& work : works) names.emplace_back(work.work);
   return names;
 }
 
 }  // namespace
 
 const std::vector<std::string>& model_works() {
-  static const std::vector<std::string> names = names_of_models();
+  static const std::vector<std::string> names = names_of(model_table());
   return names;
 }
 
 const std::vector<std::string>& optimizer_works() {
   static const std::vector<std::string> names{"sgd-step", "adam-step", "adamw-step"};
+  return names;
+}
+
+const std::vector<std::string>& small_works() {
+  static const std::vector<std::string> names = names_of(kSmallWorks);
   return names;
 }
 
@@ -192,49 +278,8 @@ WorkResult run_optimizer_work(const std::string& work, double seconds) {
   return result;
 }
 
-WorkResult run_eager_add(double seconds) {
-  constexpr std::int64_t kCalls = 10'000;  // between two looks at the clock; 1e6 calls at least
-  const Tensor a = rand({1}) + 0.5, b = rand({1}) + 0.5;
-  WorkResult result;
-  result.batch = 1;
-  result.measurement =
-      measure({.seconds = seconds, .warmup_steps = 20, .least_steps = 100}, [&](std::int64_t) {
-        for (std::int64_t call = 0; call < kCalls; ++call) a + b;
-        return std::nan("");
-      });
-  divide(result.measurement, kCalls);
-  result.median_ns = result.measurement.median_ms * 1e6;
-  result.items_per_s = 1e3 / result.measurement.median_ms;
-  return result;
-}
-
-WorkResult run_autograd_chain(double seconds) {
-  constexpr std::int64_t kOps = 1000;
-  Tensor x = rand({1}) + 0.5;
-  x.requires_grad_();
-  const Tensor w = rand({1}) + 0.5;
-  std::vector<double> forward = room_for_times(), backward = room_for_times();
-
-  WorkResult result;
-  result.batch = 1;
-  result.measurement = measure({.seconds = seconds, .warmup_steps = 100}, [&](std::int64_t) {
-    const auto start = Clock::now();
-    Tensor z = x;
-    for (std::int64_t i = 0; i < kOps / 2; ++i) z = tanh(z * w);
-    const auto middle = Clock::now();
-    z.backward();
-    z = Tensor();
-    const auto end = Clock::now();
-    x.set_grad(Tensor());
-    forward.push_back(nanoseconds(middle - start, kOps));
-    backward.push_back(nanoseconds(end - middle, kOps));
-    return std::nan("");
-  });
-  result.forward_ns = median(std::move(forward));
-  result.backward_ns = median(std::move(backward));
-  result.median_ns = result.measurement.median_ms * 1e6 / kOps;
-  result.items_per_s = 1e3 * kOps / result.measurement.median_ms;
-  return result;
+WorkResult run_small_work(const std::string& work, double seconds) {
+  return std::ranges::find(kSmallWorks, work, &SmallWork::work)->run(seconds);
 }
 
 }  // namespace facula::cli

@@ -32,12 +32,11 @@ WorkResult run_model_work(const std::string& work, bool training, std::int64_t b
                           double seconds);
 /// Steps of an optimizer over the parameters of ResNet-18.
 WorkResult run_optimizer_work(const std::string& work, double seconds);
-/// One addition of two numbers at a time.
-WorkResult run_eager_add(double seconds);
-/// Recording 1000 small operations, and going back through them.
-WorkResult run_autograd_chain(double seconds);
+/// What calls and autograd cost: one of small_works().
+WorkResult run_small_work(const std::string& work, double seconds);
 
 const std::vector<std::string>& model_works();
 const std::vector<std::string>& optimizer_works();
+const std::vector<std::string>& small_works();
 
 }  // namespace facula::cli

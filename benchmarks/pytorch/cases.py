@@ -111,4 +111,9 @@ CASES = (
         ),
         cores=1,
     ),
+    Case(
+        "autograd-rows",
+        figures=(Figure("forward_ns", "forward"), Figure("backward_ns", "backward")),
+        cores=1,
+    ),
 )

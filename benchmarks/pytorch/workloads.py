@@ -54,8 +54,6 @@ MODELS = {
     "mlp-adam": Model(models.mlp, (784,), 10, 128, "adam"),
 }
 OPTIMIZER_STEPS = {"sgd-step": "sgd", "adam-step": "adam", "adamw-step": "adamw"}
-SCALAR_WORKS = ("eager-add", "autograd-chain")
-WORKS = (*MODELS, *OPTIMIZER_STEPS, *SCALAR_WORKS)
 
 # Bytes moved per parameter by an ideal step: SGD with momentum reads weight, gradient, momentum
 # and writes weight, momentum; Adam has two moments.
@@ -201,32 +199,69 @@ def measure_eager_add(seconds):
     return result
 
 
-def measure_autograd_chain(seconds):
-    """1000 alternating `* w` and `tanh`; backward includes the destruction of the nodes."""
-    x = (torch.rand(1) + 0.5).requires_grad_()
-    w = torch.rand(1) + 0.5
-    pairs, ops = 500, 1000
-    forward, backward = [], []
+def measure_recording(seconds, parts, leaves, forward):
+    """Times of `parts` equal parts of what `forward` records, and of going back through them;
+    backward includes the destruction of the nodes."""
+    forward_times, backward_times = [], []
 
     def step(_):
         start = time.perf_counter()
-        z = x
-        for _ in itertools.repeat(None, pairs):
-            z = torch.tanh(z * w)
+        loss = forward()
         middle = time.perf_counter()
-        z.backward()
-        del z
+        loss.backward()
+        del loss
         end = time.perf_counter()
-        x.grad = None
-        forward.append(middle - start)
-        backward.append(end - middle)
+        for leaf in leaves:
+            leaf.grad = None
+        forward_times.append(middle - start)
+        backward_times.append(end - middle)
 
     result = measure(step, seconds)
-    result["forward_ns"] = statistics.median(forward[WARMUP:]) * 1e9 / ops
-    result["backward_ns"] = statistics.median(backward[WARMUP:]) * 1e9 / ops
-    result["median_ns"] = result["median_ms"] * 1e6 / ops
-    result["items_per_s"] = ops * 1e3 / result["median_ms"]
+    result["forward_ns"] = statistics.median(forward_times[WARMUP:]) * 1e9 / parts
+    result["backward_ns"] = statistics.median(backward_times[WARMUP:]) * 1e9 / parts
+    result["median_ns"] = result["median_ms"] * 1e6 / parts
+    result["items_per_s"] = parts * 1e3 / result["median_ms"]
     return result
+
+
+def measure_autograd_chain(seconds):
+    """1000 alternating `* w` and `tanh`."""
+    x = (torch.rand(1) + 0.5).requires_grad_()
+    w = torch.rand(1) + 0.5
+    ops = 1000
+
+    def forward():
+        z = x
+        for _ in itertools.repeat(None, ops // 2):
+            z = torch.tanh(z * w)
+        return z
+
+    return measure_recording(seconds, ops, [x], forward)
+
+
+def measure_autograd_rows(seconds):
+    """A recurrence that reads 1000 rows of one tensor and writes those of another."""
+    rows, columns = 1000, 256
+    w = torch.rand(columns, requires_grad=True)
+    x = torch.randn(rows, columns, requires_grad=True)
+
+    def forward():
+        states = torch.zeros(rows, columns)
+        state = w
+        for i in range(rows):
+            state = torch.tanh(state * w + x[i])
+            states[i] = state
+        return states.sum()
+
+    return measure_recording(seconds, rows, [w, x], forward)
+
+
+SMALL_WORKS = {
+    "eager-add": measure_eager_add,
+    "autograd-chain": measure_autograd_chain,
+    "autograd-rows": measure_autograd_rows,
+}
+WORKS = (*MODELS, *OPTIMIZER_STEPS, *SMALL_WORKS)
 
 
 def run(work, mode, batch, variant, seconds):
@@ -249,9 +284,7 @@ def run(work, mode, batch, variant, seconds):
         result.update(measure_model(work, mode, batch, variant, seconds))
     elif work in OPTIMIZER_STEPS:
         result.update(measure_optimizer(work, variant, seconds))
-    elif work == "eager-add":
-        result.update(measure_eager_add(seconds))
     else:
-        result.update(measure_autograd_chain(seconds))
+        result.update(SMALL_WORKS[work](seconds))
     result["peak_rss_mib"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return result

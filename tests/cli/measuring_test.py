@@ -40,9 +40,10 @@ class Measuring(ProgramTest):
         result = self.bench('eager-add')
         self.assertEqual(result['batch'], 1)
         self.assertAlmostEqual(result['median_ns'], result['median_ms'] * 1e6, delta=1e-3)
-        result = self.bench('autograd-chain')
-        self.assertGreater(result['forward_ns'], 0)
-        self.assertGreater(result['backward_ns'], 0)
+        for work in ('autograd-chain', 'autograd-rows'):
+            result = self.bench(work)
+            self.assertGreater(result['forward_ns'], 0)
+            self.assertGreater(result['backward_ns'], 0)
 
     def test_verbose_tells_every_call(self):
         done = subprocess.run([PROGRAM, 'bench', 'net', '--infer', '--batch', '4', '--seconds', '0.01',
