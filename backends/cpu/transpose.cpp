@@ -30,13 +30,12 @@ using Axes = SmallVector<Axis, kMaxDims>;
 /// serves.
 Axes merged_axes(const TensorImpl& destination, const Dims& from) {
   Axes axes;
-  for (int d = 0; d < destination.dim; ++d) {
+  for (int d = destination.dim; d-- > 0;) {
     if (destination.sizes[d] != 1) {
       axes.push_back({destination.sizes[d], destination.strides[d], from[d]});
     }
   }
-  std::stable_sort(axes.begin(), axes.end(),
-                   [](const Axis& a, const Axis& b) { return a.to < b.to; });
+  std::sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.to < b.to; });
   Axes merged;
   for (const Axis& axis : axes) {
     const bool continues = !merged.empty() && axis.to == merged.back().to * merged.back().size &&

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <string_view>
 
 #include <facula/ops.h>
 
@@ -10,6 +11,7 @@
 #include "core/tensor_impl.h"
 #include "ops/attrs/as_strided_copy.h"
 #include "ops/attrs/as_strided_scatter.h"
+#include "ops/attrs/to_copy.h"
 #include "ops/schema/region.h"
 #include "runtime/dispatch.h"
 #include "runtime/mode.h"
@@ -100,6 +102,15 @@ RecordedWrite::RecordedWrite(const Tensor& written, const char* op, const char* 
                        "{}{}: a view of a leaf tensor that requires grad is changed in place; wrap "
                        "the change in NoGradGuard or use the out-of-place operation",
                        op, suffix);
+}
+
+Tensor RecordedWrite::copy_of(const Tensor& source) const {
+  const bool alike = source.sizes() == written_.sizes();
+  const Tensor whole = alike ? source : source.expand(written_.sizes());
+  const ops::to_copy_attrs attrs{written_.dtype(), std::string_view("preserve")};
+  Tensor copy = alias(*written_.impl());
+  record(OpId::to_copy, {&whole}, &attrs, copy);
+  return copy;
 }
 
 void RecordedWrite::continue_with(const Tensor& result) const {

@@ -13,6 +13,10 @@ class RecordedWrite {
   /// know of the write. Messages begin with `op` and `suffix`.
   explicit RecordedWrite(const Tensor& written, const char* op, const char* suffix = "");
 
+  /// What continue_with() takes where the elements of `source`, which requires grad, are written,
+  /// broadcast and converted.
+  Tensor copy_of(const Tensor& source) const;
+
   /// After the write: `written` holds the elements of `result`, or constants if that is undefined.
   void continue_with(const Tensor& result) const;
 

@@ -203,9 +203,7 @@ const Tensor& write(const Tensor& self, const Tensor& source, const char* name) 
   Tensor recorded;
   if (recording) {
     recorded_write.emplace(self, name);
-    if (source.requires_grad()) {
-      recorded = facula::to_copy(source.expand(self.sizes()), self.dtype(), "contiguous");
-    }
+    if (source.requires_grad()) recorded = recorded_write->copy_of(source);
   }
   in_call(name, {&self, &source}, [&] {
     runtime::ModeGuard no_grad(runtime::kNoGrad);
