@@ -100,6 +100,38 @@ TEST(InPlace, LeafIsAnError) {
   expect_values(x, {1, 2});
 }
 
+TEST(InPlace, CopiesBroadcastAndConvert) {
+  const Tensor x = leaf({1, 2}), y = zeros({3, 2}, {kFloat64});
+  y.copy_(x);
+  expect_values(y * 1, {1, 2, 1, 2, 1, 2});
+  (y * arange(6).view({3, 2})).sum().backward();
+  EXPECT_EQ(x.grad().dtype(), kFloat32);
+  expect_values(x.grad(), {0 + 2 + 4, 1 + 3 + 5});
+
+  const Tensor half = zeros({2, 2}, {kFloat16});
+  half[1] = x;
+  expect_values(half.to(kFloat32), {0, 0, 1, 2});
+  (half.to(kFloat32) * 2).sum().backward();
+  expect_values(x.grad(), {6 + 2, 9 + 2});
+}
+
+TEST(InPlace, CopiesWithinATensor) {
+  const Tensor x = leaf({1, 2, 3}), y = x * 1, first = y.narrow(0, 0, 2);
+  first.copy_(y.narrow(0, 1, 2));
+  expect_values(y * 1, {2, 3, 3});
+  (y * tensor({1.0, 10, 100})).sum().backward();
+  expect_values(x.grad(), {0, 1, 110});
+
+  // A copy is not what it is copied from.
+  const Tensor source = x * 1, copy = zeros({3});
+  copy.copy_(source);
+  copy.retain_grad();
+  source.retain_grad();
+  (source * 2 + copy * 3).sum().backward();
+  expect_values(copy.grad(), {3, 3, 3});
+  expect_values(source.grad(), {5, 5, 5});
+}
+
 TEST(InPlace, ChangingANeededInputIsAnError) {
   const Tensor x = leaf({1, 2}), w = leaf({3, 4});
   const Tensor h = x + 1;
