@@ -62,7 +62,9 @@ template <int P, bool Whole>
                                                  std::int64_t pixel, std::int64_t c, int lanes) {
   const std::int64_t at = line.shift + pixel * line.step + c;
   float* out = line.out + pixel * line.out_step + c;
-  for (int p = 0; p < P; ++p) fetch(line.input, at + p * line.step, line.ahead);
+  if (line.ahead.lines) {
+    for (int p = 0; p < P; ++p) fetch(line.input, at + p * line.step, line.ahead);
+  }
   if (line.out_ahead) {
 #pragma GCC unroll 8
     for (int p = 0; p < P; ++p) fetch<true>(out + p * line.out_step, line.out_ahead);

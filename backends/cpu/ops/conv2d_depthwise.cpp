@@ -145,6 +145,12 @@ class Axis {
   std::int64_t count_ = 0, taps_;
 };
 
+/// Whether images and results, with room for others, are in the caches, where asking ahead costs.
+bool are_near(const ConvShape& s) {
+  const std::int64_t pixels = s.n * (s.h * s.w + s.oh * s.ow);
+  return pixels * s.c * std::int64_t{sizeof(float)} <= most_near_bytes() / 3;
+}
+
 /// The convolution, or with `transposed` the gradient of its input.
 class Correlation {
  public:
@@ -162,7 +168,8 @@ class Correlation {
                  {s.c, s.c}),
         block_(channels_of_block(s)),
         narrow_(narrow_width(s.w) && s.kw == 3 && s.stride_w == 1 && s.pad_w == 1 &&
-                s.dilation_w == 1 && s.kh <= kDepthwiseBlock) {}
+                s.dilation_w == 1 && s.kh <= kDepthwiseBlock),
+        near_(are_near(s)) {}
 
   void run(const float* images, const float* weights, const float* bias,
            const ConvEpilogue& epilogue, float* out) const {
@@ -212,9 +219,11 @@ class Correlation {
       line.channels = std::min(block_, channels_ - c);
       line.step = columns_.input_step * channels_;
       // What the next line meets for the first time.
-      line.ahead = {rows_.reach * width_ * channels_, std::min(rows_.input_step, height_),
-                    width_ * channels_, std::min(columns_.input_step, width_), channels_};
-      line.out_ahead = image.stream ? 0 : out_width_ * channels_;
+      if (!near_) {
+        line.ahead = {rows_.reach * width_ * channels_, std::min(rows_.input_step, height_),
+                      width_ * channels_, std::min(columns_.input_step, width_), channels_};
+        line.out_ahead = image.stream ? 0 : out_width_ * channels_;
+      }
       line.input += c;
       line.weights += c;
       if (line.bias) line.bias += c;
@@ -249,6 +258,7 @@ class Correlation {
   Axis rows_, columns_;
   std::int64_t block_;
   bool narrow_;  ///< lines are worked on as wholes
+  bool near_;
 };
 
 /// Contiguous images, whose channels are planes: some channels of an image at a time are brought
@@ -345,7 +355,7 @@ void run_correlation(const KernelArgs& args, const ConvShape& s, bool transposed
 class WeightSums {
  public:
   WeightSums(const ConvShape& shape, const float* grad, const float* images)
-      : s(shape), grad_(grad), images_(images), zeros_(shape.w * shape.c) {
+      : s(shape), grad_(grad), images_(images), zeros_(shape.w * shape.c), near_(are_near(shape)) {
     std::fill_n(zeros_.data(), s.w * s.c, 0.0f);
   }
 
@@ -398,10 +408,12 @@ class WeightSums {
                            .sums_row_step = s.kw * s.c,
                            .sums_column_step = s.c};
     // What the patch below meets for the first time.
-    const std::int64_t last_row = (s.kh - 1) * s.dilation_h + (p.lines - 1) * s.stride_h;
-    block.ahead = {(last_row + 1) * s.w * s.c, std::min(s.stride_h, s.h), s.w * s.c,
-                   std::min(s.stride_w, s.w), s.c};
-    block.grad_ahead = p.lines * s.ow * s.c;
+    if (!near_) {
+      const std::int64_t last_row = (s.kh - 1) * s.dilation_h + (p.lines - 1) * s.stride_h;
+      block.ahead = {(last_row + 1) * s.w * s.c, std::min(s.stride_h, s.h), s.w * s.c,
+                     std::min(s.stride_w, s.w), s.c};
+      block.grad_ahead = p.lines * s.ow * s.c;
+    }
     for (std::int64_t i = 0; i < s.kh; i += block.rows) {
       block.rows = std::min(kDepthwiseBlock, s.kh - i);
       block.first_row = p.y * s.stride_h - s.pad_h + i * s.dilation_h;
@@ -424,6 +436,7 @@ class WeightSums {
   const float* grad_;
   const float* images_;
   Scratch<float> zeros_;
+  bool near_;
 };
 
 /// The sums of parts of the images, and of blocks of channels.
