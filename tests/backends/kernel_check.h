@@ -101,8 +101,8 @@ inline std::vector<char> bytes_of(const Tensor& tensor) {
   return bytes;
 }
 
-/// Runs `compute` on thread_counts() and, if that is not 0, on `most` threads; the results must
-/// have the same bits.
+/// Runs `compute` on thread_counts() and, if that is not 0, on `most` threads, which are all that
+/// the sanitizers look at then; the results must have the same bits.
 inline void expect_same_bits_on_all_threads(const std::function<Results()>& compute,
                                             const std::string& what, int most = 0) {
   const ThreadsGuard restore;
