@@ -274,11 +274,25 @@ struct BothAhead {
   }
 };
 
-/// R columns of a from column i, V vectors of columns of b from column j.
+/// Calls body with a number of rows as a constant, the first one and how many times so many follow:
+/// `Rows` while as many are left, then fewer.
+template <int Rows, class Body>
+[[gnu::always_inline]] inline void for_tiles_of_rows(std::int64_t m, Body body) {
+  std::int64_t whole = m / Rows;
+  if (whole > 0 && better_by_fours<Rows>(m - (whole - 1) * Rows)) --whole;
+  body.template operator()<Rows>(0, whole);
+  std::int64_t i = whole * Rows;
+  body.template operator()<4>(i, (m - i) / 4);
+  i += (m - i) / 4 * 4;
+  body.template operator()<2>(i, (m - i) / 2);
+  i += (m - i) / 2 * 2;
+  body.template operator()<1>(i, m - i);
+}
+
+/// R columns of a and V vectors of columns of b, of which the last has `last` lanes.
 template <int R, int V>
-void correlation_tile(const RowCorrelation& p, BothAhead& ahead, std::int64_t i, std::int64_t j,
-                      float* sums, std::int64_t stride, int last) {
-  const std::int64_t a_step = p.a_step, b_step = p.b_step;
+void correlation_tile(const RowCorrelation& p, BothAhead& ahead, float* sums, int last) {
+  const std::int64_t a_step = p.a_step, b_step = p.b_step, stride = p.sums_step;
   Raw total[R][V];
 #pragma GCC unroll 12
   for (int r = 0; r < R; ++r) {
@@ -286,8 +300,8 @@ void correlation_tile(const RowCorrelation& p, BothAhead& ahead, std::int64_t i,
     for (int v = 0; v < V; ++v) total[r][v] = X::load(sums + r * stride + v * kWidth);
   }
   for (std::size_t run = 0; run < p.a_runs.size(); ++run) {
-    const float* a = p.a + p.a_runs[run] + i;
-    const float* b = p.b + p.b_runs[run] + j;
+    const float* a = p.a + p.a_runs[run];
+    const float* b = p.b + p.b_runs[run];
     for (std::int64_t left = p.rows; left > 0; left -= kRowsBetween) {
       ahead.ask();
       const std::int64_t rows = left < kRowsBetween ? left : kRowsBetween;
@@ -311,26 +325,108 @@ void correlation_tile(const RowCorrelation& p, BothAhead& ahead, std::int64_t i,
   }
 }
 
+/// Lanes of the last of V vectors of columns from j on.
+template <int V>
+int lanes_of_last(const RowCorrelation& p, std::int64_t j) {
+  const std::int64_t left = p.n - j - (V - 1) * kWidth;
+  return left < kWidth ? static_cast<int>(left) : kWidth;
+}
+
 template <int V>
 void correlation_panel(const RowCorrelation& p, BothAhead& ahead, std::int64_t j) {
-  constexpr int kRows = tile_rows(V);
-  const std::int64_t stride = p.sums_step, left = p.n - j - (V - 1) * kWidth;
-  const int last = left < kWidth ? static_cast<int>(left) : kWidth;
-  float* sums = p.sums + j;
-  std::int64_t i = 0;
-  for (; i + kRows <= p.m && !better_by_fours<kRows>(p.m - i); i += kRows) {
-    correlation_tile<kRows, V>(p, ahead, i, j, sums + i * stride, stride, last);
+  const int last = lanes_of_last<V>(p, j);
+  RowCorrelation tile = p;
+  tile.b += j;
+  for_tiles_of_rows<tile_rows(V)>(p.m, [&]<int R>(std::int64_t i, std::int64_t tiles) {
+    for (; tiles > 0; --tiles, i += R) {
+      tile.a = p.a + i;
+      correlation_tile<R, V>(tile, ahead, p.sums + i * p.sums_step + j, last);
+    }
+  });
+}
+
+// Lines of rows that are some hundred elements apart displace each other in the caches, which
+// blocks of a matrix with many columns are read from again and again. So their columns are brought
+// together first, as in other products: those of a once, of b before their turn. With longer
+// vectors, multiplications take too little time for that.
+
+constexpr bool kPacks = kVectorRegisters == 16;
+/// Worth it: columns of both sides, and sums.
+constexpr std::int64_t kFewestPacked = 48, kFewestPackedSums = 6144;
+/// Of the panels.
+constexpr int kPackedVectors = 2, kPackedRows = tile_rows(kPackedVectors);
+
+std::int64_t packed_size(std::int64_t m, std::int64_t n, std::int64_t rows) {
+  const bool worth = m >= kFewestPacked && n >= kFewestPacked && m * n >= kFewestPackedSums;
+  return kPacks && worth ? (kPackedVectors * kWidth + m) * rows : 0;
+}
+
+/// Panels of R columns of a each, from column i on, of `depth` rows.
+template <int R>
+void pack_columns_of_a(const RowCorrelation& p, std::int64_t i, std::int64_t panels,
+                       std::int64_t depth, float* to) {
+  for (const std::int64_t run : p.a_runs) {
+    const float* a = p.a + run + i;
+    for (std::int64_t row = 0; row < p.rows; ++row, a += p.a_step, to += R) {
+      float* panel = to;
+      for (std::int64_t k = 0; k < panels; ++k, panel += R * depth) {
+        __builtin_memcpy(panel, a + k * R, R * sizeof(float));
+      }
+    }
   }
-  for (; i + 4 <= p.m; i += 4) {
-    correlation_tile<4, V>(p, ahead, i, j, sums + i * stride, stride, last);
+}
+
+template <int V>
+void pack_columns_of_b(const RowCorrelation& p, std::int64_t j, int last, float* to) {
+  for (const std::int64_t run : p.b_runs) {
+    const float* b = p.b + run + j;
+    for (std::int64_t row = 0; row < p.rows; ++row, b += p.b_step) {
+#pragma GCC unroll 4
+      for (int v = 0; v < V; ++v, to += kWidth) X::store(to, load_one<V>(b, v, last));
+    }
   }
-  for (; i < p.m; ++i) {
-    correlation_tile<1, V>(p, ahead, i, j, sums + i * stride, stride, last);
+}
+
+/// V vectors of columns of b from column j on, times all of a, which is packed.
+template <int V>
+void packed_panel(const RowCorrelation& packed, const RowCorrelation& p, BothAhead& ahead,
+                  std::int64_t j) {
+  pack_columns_of_b<V>(p, j, lanes_of_last<V>(p, j), p.packed);
+  RowCorrelation tile = packed;
+  tile.b_step = V * kWidth;
+  for_tiles_of_rows<kPackedRows>(p.m, [&]<int R>(std::int64_t i, std::int64_t tiles) {
+    tile.a_step = R;
+    for (; tiles > 0; --tiles, i += R) {
+      tile.a = packed.a + i * packed.rows;
+      correlation_tile<R, V>(tile, ahead, p.sums + i * p.sums_step + j, kWidth);
+    }
+  });
+}
+
+void correlate_packed(const RowCorrelation& p, BothAhead& ahead) {
+  const std::int64_t depth = p.rows * static_cast<std::int64_t>(p.a_runs.size());
+  float* const a = p.packed + kPackedVectors * kWidth * depth;
+  for_tiles_of_rows<kPackedRows>(p.m, [&]<int R>(std::int64_t i, std::int64_t tiles) {
+    pack_columns_of_a<R>(p, i, tiles, depth, a + i * depth);
+  });
+  static constexpr std::int64_t kOneRun[] = {0};
+  RowCorrelation packed = p;
+  packed.a = a;
+  packed.b = p.packed;
+  packed.rows = depth;
+  packed.a_runs = packed.b_runs = kOneRun;
+  std::int64_t j = 0;
+  for (; j + kWidth < p.n; j += kPackedVectors * kWidth) {
+    packed_panel<kPackedVectors>(packed, p, ahead, j);
   }
+  if (j < p.n) packed_panel<1>(packed, p, ahead, j);
 }
 
 void correlate(const RowCorrelation& p) {
   BothAhead ahead(p);
+  if constexpr (kPacks) {
+    if (p.packed) return correlate_packed(p, ahead);
+  }
   for (std::int64_t j = 0; j < p.n;) {
     const int vectors = panel_vectors(vectors_of(p.n - j));
     with_vectors(vectors, [&]<int V>() { correlation_panel<V>(p, ahead, j); });
@@ -340,7 +436,7 @@ void correlate(const RowCorrelation& p) {
 
 }  // namespace
 
-extern const PointwiseKernels pointwise_kernels = {padded, panel_columns, multiply, multiply_taps,
-                                                   correlate};
+extern const PointwiseKernels pointwise_kernels = {padded,        panel_columns, multiply,
+                                                   multiply_taps, correlate,     packed_size};
 
 }  // namespace facula::cpu::FACULA_ISA

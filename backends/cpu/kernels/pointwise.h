@@ -51,7 +51,7 @@ struct RowsAhead {
 
 /// sums[i][j] += sum over rows of a[row][i] * b[row][j], one row after the other. Rows come in runs
 /// of the same length. All of them should stay in the second-level cache together: they are read
-/// once for each tile of the sums.
+/// once for each tile of the sums, or packed first.
 struct RowCorrelation {
   std::int64_t m, n;
   const float* a;
@@ -63,6 +63,7 @@ struct RowCorrelation {
   float* sums;                           ///< m rows of padded(n) elements
   std::int64_t sums_step;                ///< elements from row to row
   RowsAhead next_a, next_b;              ///< are asked for meanwhile
+  float* packed = nullptr;               ///< packed_size() elements, or null: nothing is packed
 };
 
 struct PointwiseKernels {
@@ -75,6 +76,9 @@ struct PointwiseKernels {
   void (*multiply)(const RowProduct& product);
   void (*multiply_taps)(const TapsProduct& product);
   void (*correlate)(const RowCorrelation& correlation);
+  /// Elements that correlate() needs to pack so many rows of all runs; 0 where it is faster
+  /// without.
+  std::int64_t (*packed_size)(std::int64_t m, std::int64_t n, std::int64_t rows);
 };
 
 }  // namespace facula::cpu

@@ -27,6 +27,8 @@ constexpr std::int64_t kSliceElements = 32768, kFewestPixels = 48, kMostPixels =
 /// So many weights do not stay in the second-level cache, and are read too often where there are
 /// but so few pixels; nor do so many sums of gradients.
 constexpr std::int64_t kLargeWeights = 1 << 19, kFewPixels = 512, kManySums = 1 << 18;
+/// With narrow vectors, so many sums are worth columns that are brought together.
+constexpr std::int64_t kWorthPacking = 1 << 14;
 /// A panel of narrow vectors with so many inputs is four times as large as the first-level cache:
 /// "tap by tap" cuts it.
 constexpr std::int64_t kDeep = 1024;
@@ -245,7 +247,8 @@ void run_weight_gradient(const KernelArgs& args, const ConvShape& s) {
 bool better_by_blocks(const ConvShape& s, bool weights) {
   const std::int64_t elements = s.c * s.oc, pixels = s.n * s.oh * s.ow;
   if (std::min(s.c, s.oc) < kFewestChannels) return false;
-  return weights ? elements >= kManySums || pixels < 2 * kPartPixels
+  const std::int64_t many = base::uses_avx512() ? kManySums : kWorthPacking;
+  return weights ? elements >= many || pixels < 2 * kPartPixels
                  : elements >= kLargeWeights && pixels <= kFewPixels;
 }
 

@@ -24,6 +24,8 @@ namespace {
 /// Sums of a task, of all taps, and elements of the pixels that they meet at a time: both stay in
 /// the second-level cache.
 constexpr std::int64_t kTaskSums = 65536, kChunkElements = 65536;
+/// Pixels that are packed at a time: those of a panel stay in the first-level cache.
+constexpr std::int64_t kPackedPixels = 256;
 /// Rows of tiles of sums, of which blocks of sums have multiples, and their columns.
 constexpr std::int64_t kTileRows = 12, kColumns = 128;
 /// Tasks that suffice. Where few sums make few tasks, the images are cut into parts, of which all
@@ -82,7 +84,9 @@ class TapSums {
     columns_ = kernels().padded(divide_up(n_, divide_up(n_, kColumns)));
     const std::int64_t fitting = kTaskSums / (taps_ * columns_);
     rows_ = std::min(m_, std::max(kTileRows, fitting / kTileRows * kTileRows));
-    chunk_ = std::max<std::int64_t>(1, kChunkElements / ((rows_ + columns_) * s_.ow));
+    const bool packs = kernels().packed_size(rows_, columns_, kPackedPixels) > 0;
+    const std::int64_t pixels = kChunkElements / (rows_ + columns_);
+    chunk_ = std::max<std::int64_t>(1, (packs ? std::min(pixels, kPackedPixels) : pixels) / s_.ow);
   }
 
   std::int64_t block_size() const { return taps_ * rows_ * columns_; }
@@ -147,6 +151,9 @@ class TapSums {
     const std::int64_t row = first_row(block), rows = rows_of(block);
     const std::int64_t column = first_column(block), columns = columns_of(block);
     const Side &a = swapped_ ? image_ : result_, &b = swapped_ ? result_ : image_;
+    const std::int64_t most = std::ssize(of_result) * s_.ow;
+    const std::int64_t packed_size = kernels().packed_size(rows, columns, most);
+    const Scratch<float> packed(packed_size);
     for (std::int64_t tap = 0; tap < s_.kw; ++tap) {
       const TapMeeting met(tap, s_.dilation_w, s_.stride_w, s_.pad_w, s_.w, s_.ow);
       if (met.count() == 0) continue;
@@ -167,6 +174,7 @@ class TapSums {
           .sums_step = columns_,
           .next_a = ahead(a, next_line, row, rows, number),
           .next_b = ahead(b, next_line, column, columns, number),
+          .packed = packed_size > 0 ? packed.data() : nullptr,
       });
     }
   }
