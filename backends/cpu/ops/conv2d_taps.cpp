@@ -24,10 +24,11 @@ namespace {
 /// Sums of a task, of all taps, and elements of the pixels that they meet at a time: both stay in
 /// the second-level cache.
 constexpr std::int64_t kTaskSums = 65536, kChunkElements = 65536;
-/// Pixels that are packed at a time: those of a panel stay in the first-level cache.
-constexpr std::int64_t kPackedPixels = 256;
 /// Rows of tiles of sums, of which blocks of sums have multiples, and their columns.
 constexpr std::int64_t kTileRows = 12, kColumns = 128;
+/// Pixels that are packed at a time, of which a panel stays in the first-level cache, and columns
+/// of a single tap: memory gives less where many blocks read a part of each pixel.
+constexpr std::int64_t kPackedPixels = 256, kPackedColumns = 192;
 /// Tasks that suffice. Where few sums make few tasks, the images are cut into parts, of which all
 /// sums take at most kPartElements together.
 constexpr std::int64_t kTasks = 32, kMostParts = 16, kPartElements = 2 << 20;
@@ -81,12 +82,13 @@ class TapSums {
     swapped_ = by_outputs < kernels().padded(s_.c) * s_.oc;
     m_ = swapped_ ? s_.c : s_.oc;
     n_ = swapped_ ? s_.oc : s_.c;
-    columns_ = kernels().padded(divide_up(n_, divide_up(n_, kColumns)));
+    const bool wide = taps_ == 1 && packs(m_, n_);
+    columns_ = kernels().padded(divide_up(n_, divide_up(n_, wide ? kPackedColumns : kColumns)));
     const std::int64_t fitting = kTaskSums / (taps_ * columns_);
     rows_ = std::min(m_, std::max(kTileRows, fitting / kTileRows * kTileRows));
-    const bool packs = kernels().packed_size(rows_, columns_, kPackedPixels) > 0;
-    const std::int64_t pixels = kChunkElements / (rows_ + columns_);
-    chunk_ = std::max<std::int64_t>(1, (packs ? std::min(pixels, kPackedPixels) : pixels) / s_.ow);
+    std::int64_t pixels = kChunkElements / (rows_ + columns_);
+    if (packs(rows_, columns_)) pixels = std::min(pixels, kPackedPixels);
+    chunk_ = std::max<std::int64_t>(1, pixels / s_.ow);
   }
 
   std::int64_t block_size() const { return taps_ * rows_ * columns_; }
@@ -137,6 +139,9 @@ class TapSums {
   }
 
  private:
+  static bool packs(std::int64_t m, std::int64_t n) {
+    return kernels().packed_size(m, n, kPackedPixels) > 0;
+  }
   std::int64_t column_blocks() const { return divide_up(n_, columns_); }
   std::int64_t first_row(std::int64_t block) const { return block / column_blocks() * rows_; }
   std::int64_t first_column(std::int64_t block) const { return block % column_blocks() * columns_; }
