@@ -195,6 +195,7 @@ template <class T, int R, int V, bool Partial>
   }
   const T* a = p.packed_a + i * p.k;
   const bool ahead = kVectorRegisters == 32 && !Partial && p.ahead && i == 0;
+  FACULA_STEPS_TOGETHER
   for (std::int64_t k = 0; k < p.k; ++k, a += kPanelRows) {
     if (ahead) ask_ahead<T, V>(p, k, j);
     const T* b = row_of(p.b, k) + j;

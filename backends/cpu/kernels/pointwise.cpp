@@ -80,6 +80,7 @@ void product_tile(const RowProduct& p, const float* x, const float* panel, const
     for (int r = 0; r < R; ++r) sums[r][v] = start;
   }
   const float* next = x + R * inputs;
+  FACULA_STEPS_TOGETHER
   for (std::int64_t k = 0; k < inputs; ++k, panel += V * kWidth, next += kLine) {
     __builtin_prefetch(next);
     Raw weights[V];
@@ -180,6 +181,7 @@ void taps_tile(const TapsProduct& p, std::size_t row, int last) {
     ask_for_rows<R>(p, row + R, line++);
     const float* panel = tap.weights + first;
     const std::int64_t end = tap.offset + inputs;
+    FACULA_STEPS_TOGETHER
     for (std::int64_t k = tap.offset; k < end; ++k, panel += V * kWidth) {
       Raw weights[V];
 #pragma GCC unroll 4
