@@ -276,18 +276,17 @@ struct BothAhead {
   }
 };
 
-/// Calls body with a number of rows as a constant, the first one and how many times so many follow:
-/// `Rows` while as many are left, then fewer.
+/// Calls body with a number of rows as a constant, the first of them and how many times as many
+/// follow: `Rows` while there are so many, then fours and ones.
 template <int Rows, class Body>
 [[gnu::always_inline]] inline void for_tiles_of_rows(std::int64_t m, Body body) {
   std::int64_t whole = m / Rows;
   if (whole > 0 && better_by_fours<Rows>(m - (whole - 1) * Rows)) --whole;
   body.template operator()<Rows>(0, whole);
   std::int64_t i = whole * Rows;
-  body.template operator()<4>(i, (m - i) / 4);
-  i += (m - i) / 4 * 4;
-  body.template operator()<2>(i, (m - i) / 2);
-  i += (m - i) / 2 * 2;
+  const std::int64_t fours = (m - i) / 4;
+  body.template operator()<4>(i, fours);
+  i += 4 * fours;
   body.template operator()<1>(i, m - i);
 }
 
@@ -349,8 +348,8 @@ void correlation_panel(const RowCorrelation& p, BothAhead& ahead, std::int64_t j
 
 // Lines of rows that are some hundred elements apart displace each other in the caches, which
 // blocks of a matrix with many columns are read from again and again. So their columns are brought
-// together first, as in other products: those of a once, of b before their turn. With longer
-// vectors, multiplications take too little time for that.
+// together first, as in other products: those of a once, of b before their turn. Tiles of AVX-512,
+// with twice as many rows and columns, reach nine tenths of the peak without.
 
 constexpr bool kPacks = kVectorRegisters == 16;
 /// Worth it: columns of both sides, and sums.
