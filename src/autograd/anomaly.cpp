@@ -48,17 +48,21 @@ void remember_origin(Node& node) {
                                        path.empty() ? "" : " in module " + path, backtrace_text());
 }
 
+std::string origin_of(const Node& node) {
+  if (node.extras && !node.extras->origin.empty()) return node.extras->origin;
+  return "(run the forward pass under AnomalyMode to see its origin)";
+}
+
 void check_gradients(Node& node, const Tensor* gradients) {
   runtime::ModeGuard no_grad(runtime::kNoGrad, runtime::kAnomaly);
   for (int i = 0; i < node.inputs; ++i) {
     const Tensor& gradient = gradients[i];
     if (!gradient.defined() || !gradient.is_floating_point()) continue;
+    if (gradient.device() == kNull) continue;  // no elements
     for (double value : gradient.to_vector<double>()) {
-      check<AutogradError>(
-          !std::isnan(value), "anomaly: backward of {} returned a NaN gradient for input {}\n{}",
-          node.name(), i,
-          node.extras ? node.extras->origin
-                      : "(run the forward pass under AnomalyMode to see its origin)");
+      check<AutogradError>(!std::isnan(value),
+                           "anomaly: backward of {} returned a NaN gradient for input {}\n{}",
+                           node.name(), i, origin_of(node));
     }
   }
 }

@@ -164,7 +164,9 @@ Tensor GradientContext::take_sum(std::size_t i) {
   if (!edge.node || higher_order() || runtime::tl_mode & runtime::kAnomaly) return {};
   Tensor* sum = autograd::sum_in_sweep(edge);
   if (!sum || !sum->defined() || !is_dead(*sum->impl())) return {};
-  const bool alike = same_sizes(*sum->impl(), *input(i).impl()) && sum->dtype() == grad().dtype();
+  // A sum's gradient is one number for all elements: broadcast, not dense.
+  const bool alike = same_sizes(*sum->impl(), *input(i).impl()) && sum->dtype() == grad().dtype() &&
+                     is_dense(*sum->impl());
   return alike ? std::move(*sum) : Tensor();
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "autograd/anomaly.h"
 #include "autograd/checkpoint.h"
 #include "autograd/recipe.h"
 #include "base/check.h"
@@ -97,12 +98,12 @@ Tensor unpack(const Node& node, const SavedTensor& slot, const char* what, std::
   if (Segment::captured(node, slot)) return Segment::recompute(node, slot);
   if (slot.tensor->storage) {
     const std::uint32_t now = slot.tensor->storage->version;
-    check<AutogradError>(
-        now == slot.version,
-        "backward through {}: {} {} of size {} was changed in place after it was used (version {}, "
-        "expected {}); use the out-of-place operation or copy it before changing it{}",
-        node.name(), what, index, slot.tensor->size_list(), now, slot.version,
-        node.extras ? "\n" + node.extras->origin : "");
+    if (now != slot.version) {
+      fail<AutogradError>(
+          "backward through {}: {} {} of size {} was changed in place after it was used (version "
+          "{}, expected {}); use the out-of-place operation or copy it before changing it\n{}",
+          node.name(), what, index, slot.tensor->size_list(), now, slot.version, origin_of(node));
+    }
   }
   __atomic_fetch_add(&slot.tensor->references, 1, __ATOMIC_RELAXED);
   return Tensor::adopt(slot.tensor);

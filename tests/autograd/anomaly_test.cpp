@@ -45,9 +45,18 @@ TEST(AnomalyMode, FindsTheFirstOpToBlame) {
 
 TEST(AnomalyMode, SaysHowToFindTheOrigin) {
   const Tensor x = leaf({0});
-  const Tensor y = (x / x).sum();
-  autograd::AnomalyMode anomaly;
+  const Tensor y = (x / x).sum(), watched = x / x, z = watched.sum();
+  autograd::register_hook(watched, [](const Tensor&) { return Tensor(); });
+  const autograd::AnomalyMode anomaly;
   EXPECT_ERROR(AutogradError, "run the forward pass under AnomalyMode", y.backward());
+  EXPECT_ERROR(AutogradError, "run the forward pass under AnomalyMode", z.backward());
+}
+
+TEST(AnomalyMode, HasNothingToLookAtOnTheNullDevice) {
+  const autograd::AnomalyMode anomaly;
+  const Tensor x = empty({2}, kNull).requires_grad_();
+  (x * x).sum().backward();
+  EXPECT_EQ(x.grad().sizes(), IntList({2}));
 }
 
 TEST(AnomalyMode, LeavesSoundGradientsAlone) {

@@ -50,7 +50,7 @@ Tensor random_part(const Tensor& y, std::mt19937& random) {
   const auto below = [&](std::int64_t n) { return static_cast<std::int64_t>(random() % n); };
   const int dim = static_cast<int>(below(y.dim()));
   const std::int64_t size = y.size(dim), first = below(size);
-  switch (below(y.numel() < 24 ? 7 : 9)) {
+  switch (below(y.numel() < 24 ? 9 : 11)) {
     case 0: return y.select(dim, first);
     case 1: return y.slice(dim, first, size, 1 + below(3));
     case 2: return y.narrow(dim, first, size - first).select(dim, 0);
@@ -58,7 +58,10 @@ Tensor random_part(const Tensor& y, std::mt19937& random) {
     case 4: return y.index_select(dim, randint(0, size, {1 + below(5)}));
     case 5: return y.gather(dim, randint(0, size, y.sizes()));
     case 6: return y.permute({1, 0, 3, 2});
-    case 7: return as_strided_copy(y, {3, 4}, {5, 1}, below(3));
+    // Their gradients are broadcast: one number for many elements.
+    case 7: return y.mean(dim);
+    case 8: return y.sum().reshape({1});
+    case 9: return as_strided_copy(y, {3, 4}, {5, 1}, below(3));
     default: return y.reshape({-1}).narrow(0, below(7), 9);
   }
 }
@@ -76,6 +79,10 @@ TEST(Parts, GiveTheGradientsOfRecordedBackward) {
       loss = loss + (part.square() * rand(part.sizes(), {kFloat64})).sum();
       if (random() % 4 != 0 || part.numel() == 0) continue;
       loss = loss + random_part(part.reshape({-1, 1, 1, 1}), random).sin().sum();
+    }
+    for (int reader = 0; reader < round % 4; ++reader) {
+      const Tensor part = random_part(y, random);
+      loss = round % 3 ? loss + part.sum() : part.sum() + loss;  // broadcast likewise
     }
     // Where gradients are recorded, or looked at one by one, each is a tensor of its own.
     const Tensor expected =
@@ -105,6 +112,13 @@ TEST(Parts, LeaveAloneWhatOthersKnow) {
   const Tensors both = grad({(a + b).sum() + a[0] * 10 + b[1] * 20}, {x, w});
   expect_values(both[0], {11, 1});
   expect_values(both[1], {1, 21});
+
+  // One number for all elements.
+  const Tensor v = leaf({1, 2, 3, 4});
+  (v[0] + v.mean()).backward();
+  expect_values(v.grad(), {1.25, 0.25, 0.25, 0.25});
+  const Tensor m = v.reshape({2, 2}), rows = (m.sum(0) * tensor({1.0, 10})).sum();
+  expect_values(grad({m[0].square().sum() + rows}, {v})[0], {3, 14, 1, 10});
 
   // What a hook keeps.
   Tensor seen;
