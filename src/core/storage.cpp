@@ -42,7 +42,8 @@ Storage* allocate_host(std::size_t bytes) {
 }  // namespace
 
 void Storage::destroy() noexcept {
-  const bool inline_bytes = data == reinterpret_cast<std::byte*>(this) + kHeaderBytes;
+  // Memory of others, which has a context, may begin where this ends.
+  const bool inline_bytes = !context && data == reinterpret_cast<std::byte*>(this) + kHeaderBytes;
   if (deleter) deleter(*this, context);
   small_free(this, kHeaderBytes + (inline_bytes ? bytes : 0));
 }

@@ -236,7 +236,7 @@ const Tensor& Tensor::zero_() const {
 }
 
 const Tensor& Tensor::masked_fill_(const Tensor& mask, Scalar value) const {
-  if (impl_ && fits(value, impl_->dtype)) {
+  if (impl_ && fits(value, impl_->dtype) && mask.defined() && mask.dtype() == kBool) {
     const Tensor number = runtime::wrapped_number(value, *this);
     if (runtime::dispatch_over(*this, OpId::where, {&mask, &number, this}, nullptr)) return *this;
   }

@@ -122,6 +122,15 @@ TEST(InPlace, CopiesWithinATensor) {
   (y * tensor({1.0, 10, 100})).sum().backward();
   expect_values(x.grad(), {0, 1, 110});
 
+  // A part that is broadcast has the address of the whole.
+  const Tensor rows = (x * 1).expand({2, 3}) + tensor({0.0, 10}).unsqueeze(1);
+  rows.copy_(rows.narrow(0, 0, 1));
+  expect_values(rows, {1, 2, 3, 1, 2, 3});
+  expect_values(autograd::grad({rows.sum()}, {x})[0], {2, 2, 2});
+  const Tensor line = tensor({4.0, 5});
+  line.copy_(line.narrow(0, 0, 1));
+  expect_values(line, {4, 4});
+
   // A copy is not what it is copied from.
   const Tensor source = x * 1, copy = zeros({3});
   copy.copy_(source);
@@ -253,6 +262,7 @@ TEST(InPlaceVariants, RefuseLeavesBeforeAnythingIsWrittenAndReachWhatTheyAreView
 TEST(InPlaceVariants, NameThemselves) {
   EXPECT_ERROR(ShapeError, "masked_fill_: elements of size [2, 3] cannot be broadcast",
                zeros({3}).masked_fill_(ones({2, 3}, kBool), 1));
+  EXPECT_ERROR(DTypeError, "dtype float32, expected bool", zeros({3}).masked_fill_(ones({3}), 1));
   EXPECT_ERROR(ShapeError, "copy_: ", zeros({3}).copy_(ones({2})));
   EXPECT_ERROR(ValueError, "add_", Tensor().add_(ones({2}), 2));
   EXPECT_ERROR(ValueError, "gelu_", Tensor().gelu_());
