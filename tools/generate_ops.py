@@ -152,6 +152,11 @@ class Op:
         return self.takes_over or (self.functor and not self.predicate and not self.masks)
 
     @property
+    def has_in_place(self):
+        """True if an in-place variant is generated."""
+        return self.functor and self.reuses_memory and self.is_method
+
+    @property
     def qualifiers(self):
         """Of the methods, and what each hands to the free function."""
         if self.reuses_memory:
@@ -264,7 +269,7 @@ def functor_methods(op):
         for qualifier, self in op.qualifiers.items():
             out.append(f'Tensor {op.method(qualifier, False, "Tensor::", i)} {{\n'
                        f'  return facula::{op.name}({self}{rest});\n}}\n')
-        if not op.reuses_memory:
+        if not op.has_in_place:
             continue
         body = setup
         if i is not None:
@@ -368,11 +373,13 @@ def registration_source(ops):
                'int?': 'optional_integer', 'dtype?': 'optional_dtype', 'Scalar': 'scalar',
                'Generator?': 'generator'}
     for op in ops:
-        def call_with(number=None):
+        def call_with(number=None, in_place=False):
             """The call, with a number for one of the tensors."""
-            arguments = ', '.join(f'a.{"scalar" if p is number else getters[p.type]}({i})'
-                                  for i, p in enumerate(op.parameters))
-            return f'facula::{op.function}({arguments})'
+            arguments = [f'a.{"scalar" if p is number else getters[p.type]}({i})'
+                         for i, p in enumerate(op.parameters)]
+            if in_place:
+                return f'{arguments[0]}.{op.name}_({", ".join(arguments[1:])})'
+            return f'facula::{op.function}({", ".join(arguments)})'
 
         unused = '' if op.parameters else '[[maybe_unused]] '
         lines.append(f'std::vector<Tensor> call_{op.name}({unused}const DynamicArguments& a) {{')
@@ -391,11 +398,20 @@ def registration_source(ops):
         else:
             lines.append(f'  return as_vector({call});')
         lines.append('}')
+        if not op.has_in_place:
+            continue
+        lines.append(f'std::vector<Tensor> write_{op.name}(const DynamicArguments& a) {{')
+        for number in (op.tensors[i] for i in op.number_overloads() if i > 0):
+            lines.append(f'  if (a.is_number({op.parameters.index(number)})) '
+                         f'return {{{call_with(number, in_place=True)}}};')
+        lines.append(f'  return {{{call_with(in_place=True)}}};\n}}')
     lines.append('\n}  // namespace\n\nconst DynamicOp kDynamicOps[] = {')
     for op in sorted(ops, key=lambda o: o.name):
         definition = ('nullptr, define_' + op.name) if op.composite else (
             'define_' + op.name + ', nullptr')
-        lines.append(f'    {{"{op.name}", "{op.signature}", call_{op.name}, {definition}}},')
+        in_place = f'write_{op.name}' if op.has_in_place else 'nullptr'
+        lines.append(f'    {{"{op.name}", "{op.signature}", call_{op.name}, {in_place}, '
+                     f'{definition}}},')
     lines.append('};')
     lines.append(f'const std::size_t kDynamicOpCount = {len(ops)};\n')
     lines.append('}  // namespace facula::ops')

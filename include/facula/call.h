@@ -54,11 +54,12 @@ class Argument {
 using NamedArguments = std::vector<std::pair<std::string, Argument>>;
 
 /// Calls the op `name` with positional and named arguments; missing ones take their defaults.
+/// Elementwise ops have in-place variants: "exp_" writes into its first argument and returns it.
 /// Throws ValueError for an unknown op or argument, and whatever the op throws.
 FACULA_API std::vector<Tensor> call(std::string_view name, const std::vector<Argument>& arguments,
                                     const NamedArguments& named = {});
 
-/// Names of all ops, sorted.
+/// Names of all ops, sorted, without those of in-place variants.
 FACULA_API std::vector<std::string> op_names();
 
 }  // namespace facula

@@ -179,7 +179,9 @@ Argument default_argument(const Parameter& parameter) {
   if (parameter.type.starts_with("int")) return parse_integers(text).at(0);
   if (parameter.type.starts_with("str")) return text.substr(1, text.size() - 2);
   if (parameter.type.starts_with("dtype")) return parse_dtype(text);
-  return std::stod(text);
+  double number = 0;  // std::stod would read it as the user's locale writes numbers
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
 }
 
 bool is_list(const Parameter& parameter) { return parameter.type.starts_with("int["); }
@@ -238,9 +240,15 @@ const DynamicOp* find_dynamic_op(std::string_view name) {
 
 std::vector<Tensor> call(std::string_view name, const std::vector<Argument>& arguments,
                          const NamedArguments& named) {
-  const ops::DynamicOp* op = ops::find_dynamic_op(name);
-  check<ValueError>(op != nullptr, "call: there is no op called \"{}\"; see op_names()", name);
-  return op->call(ops::bind(*op, arguments, named));
+  if (const ops::DynamicOp* op = ops::find_dynamic_op(name)) {
+    return op->call(ops::bind(*op, arguments, named));
+  }
+  const bool in_place = name.ends_with('_');
+  const ops::DynamicOp* op =
+      in_place ? ops::find_dynamic_op(name.substr(0, name.size() - 1)) : nullptr;
+  check<ValueError>(op && op->call_in_place, "call: there is no op called \"{}\"{}; see op_names()",
+                    name, op ? fmt::format(", for {} has no in-place variant here", op->name) : "");
+  return op->call_in_place(ops::bind(*op, arguments, named));
 }
 
 std::vector<std::string> op_names() {

@@ -59,8 +59,9 @@ struct DynamicOp {
   const char* name;
   const char* signature;
   std::vector<Tensor> (*call)(const DynamicArguments& arguments);
-  OpDef (*define)();                   ///< of a primitive
-  CompositeDef (*define_composite)();  ///< of a composite
+  std::vector<Tensor> (*call_in_place)(const DynamicArguments& arguments);  ///< may be null
+  OpDef (*define)();                                                        ///< of a primitive
+  CompositeDef (*define_composite)();                                       ///< of a composite
 };
 
 /// Puts positional, named and default values into signature order. Throws ValueError where they do

@@ -31,13 +31,28 @@ std::uint64_t hash_of(const std::vector<Tensor>& tensors) {
   return hash;
 }
 
+std::uint64_t hash_of_call(const ops::DynamicOp& op, const Sample& sample) {
+  const Outcome outcome = run_with_gradients(op, sample);
+  std::vector<Tensor> tensors = outcome.results;
+  tensors.insert(tensors.end(), outcome.gradients.begin(), outcome.gradients.end());
+  return hash_of(tensors);
+}
+
 std::vector<std::uint64_t> hashes_of(const ops::DynamicOp& op) {
   std::vector<std::uint64_t> hashes;
+  for (const Sample& sample : examples_of(op)) hashes.push_back(hash_of_call(op, sample));
+  return hashes;
+}
+
+/// Likewise with floating arguments in `dtype`, as far as the op takes them.
+std::vector<std::uint64_t> hashes_of(const ops::DynamicOp& op, DType dtype) {
+  std::vector<std::uint64_t> hashes;
   for (const Sample& sample : examples_of(op)) {
-    const Outcome outcome = run_with_gradients(op, sample);
-    std::vector<Tensor> tensors = outcome.results;
-    tensors.insert(tensors.end(), outcome.gradients.begin(), outcome.gradients.end());
-    hashes.push_back(hash_of(tensors));
+    try {
+      hashes.push_back(hash_of_call(op, mapped(sample, to_dtype(dtype))));
+    } catch (const Error&) {
+      hashes.push_back(0);
+    }
   }
   return hashes;
 }
@@ -67,9 +82,15 @@ TEST(OpBits, Write) {
   if (!path) GTEST_SKIP() << "FACULA_OP_BITS, the file to write, is not set";
   std::ofstream file(path);
   for (const ops::DynamicOp* op : all_ops()) {
-    file << op->name;
-    for (std::uint64_t hash : hashes_of(*op)) file << ' ' << std::hex << hash;
-    file << '\n';
+    const auto write = [&](const std::string& name, const std::vector<std::uint64_t>& hashes) {
+      file << name;
+      for (std::uint64_t hash : hashes) file << ' ' << std::hex << hash;
+      file << '\n';
+    };
+    write(op->name, hashes_of(*op));
+    for (DType dtype : {kFloat64, kInt64, kInt32, kUInt8}) {
+      write(fmt::format("{}:{}", op->name, name_of(dtype)), hashes_of(*op, dtype));
+    }
   }
   ASSERT_TRUE(file.flush());
 }

@@ -1,11 +1,19 @@
 // Tests of every op, made from its definition.
 #include "runtime/mode.h"
 #include "tests/ops/every_op.h"
+#include "tests/ops/large_examples.h"
 
 namespace facula::test {
 namespace {
 
 class EveryOp : public OpTest {};
+
+Tensor clone_of(const Tensor& t) { return t.clone(); }
+
+bool same_values(const std::vector<double>& a, const std::vector<double>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](double x, double y) { return x == y || (std::isnan(x) && std::isnan(y)); });
+}
 
 /// The call's results, or the message of the Error it threw.
 struct Attempt {
@@ -87,8 +95,9 @@ TEST_P(EveryOp, TakesTensorsOfAnyLayout) {
   const std::pair<const char*, TensorMap> layouts[] = {
       {"strided", strided},
       {"channels_last", [](const Tensor& t) { return t.dim() == 4 ? t.to(kChannelsLast) : t; }}};
-  for (const auto& [name, layout] : layouts) {
-    SCOPED_TRACE(name);
+  for (const auto& entry : layouts) {
+    const TensorMap& layout = entry.second;  // lambdas cannot capture bindings with Clang 14
+    SCOPED_TRACE(entry.first);
     for_each_sample([&](const Sample& sample) {
       const Outcome expected = run_with_gradients(op(), sample);
       try {
@@ -101,6 +110,37 @@ TEST_P(EveryOp, TakesTensorsOfAnyLayout) {
             << "only views may depend on the layout: " << error.what();
       }
     });
+  }
+}
+
+/// In place: the bits of the op, wherever the elements lie, and its gradients.
+TEST_P(EveryOp, WritesInPlaceWhatItReturns) {
+  if (!op().call_in_place) GTEST_SKIP() << "no in-place variant";
+  for (const Sample& sample : examples_of(op())) {
+    if (sample[0].kind != Argument::Kind::tensor) continue;
+    const Outcome expected = run_with_gradients(op(), sample);
+    const Tensor& first = sample[0].tensor;
+    const bool fits = expected.results[0].sizes() == first.sizes() &&
+                      expected.results[0].dtype() == first.dtype();
+    if (!fits) continue;  // broadcast, promoted
+    const std::vector<double> values = expected.results[0].to_vector<double>();
+    for (const TensorMap& layout : {TensorMap(&clone_of), TensorMap(strided)}) {
+      Sample own = sample;
+      const Tensor written = own[0].tensor = layout(first);
+      const std::uint32_t version = written.version();
+      const Tensor result = call(op().name + std::string("_"), own)[0];
+      EXPECT_TRUE(result.is_same(written));
+      EXPECT_GT(written.version(), version);
+      EXPECT_TRUE(same_values(written.to_vector<double>(), values)) << op().name;
+    }
+    if (expected.gradients.empty()) continue;
+    Sample own = mapped(sample, [](const Tensor& t) { return t.detach().requires_grad_(); });
+    const std::vector<Tensor> leaves = tensors_of(own);
+    own[0].tensor = own[0].tensor * 1;
+    const Tensor result = call(op().name + std::string("_"), own)[0];
+    expect_close(autograd::grad({result}, leaves,
+                                {.grad_outputs = {seed_gradient(result)}, .allow_unused = true}),
+                 expected.gradients, 1e-6);
   }
 }
 
