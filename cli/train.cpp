@@ -386,6 +386,7 @@ int run_train(const TrainOptions& options) {
       *model, *optimizer,
       {.epochs = options.epochs,
        .loss = nn::CrossEntropyLoss({.label_smoothing = options.label_smoothing}),
+       .accuracy = true,
        .scheduler = schedule.get(),
        .plateau = plateau ? &*plateau : nullptr,
        .clip_grad_norm = options.clip_grad_norm,

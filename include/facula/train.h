@@ -17,7 +17,7 @@ namespace facula::train {
 
 /// Averages over samples. The accuracy is the share, in [0, 1], of labels that are the class of the
 /// greatest output: one label per sample, or per position where the output is [N, C, *]. It is NaN
-/// for outputs [N, 1] and [N, 1, *], a regression or the logit of one class.
+/// where outputs are no scores of classes.
 struct FACULA_API Metrics {
   double loss = 0;
   double accuracy = 0;
@@ -83,15 +83,18 @@ enum class Start : std::uint8_t {
   overwrite,  ///< remove them and begin
 };
 
-/// Maps output and targets to a scalar. Output of C classes: [N, C] or [N, C, *]. Targets: labels,
-/// of the output's size without C, or shares of the classes, of the output's size. Outputs [N, 1]
-/// and [N, 1, *] are no classes, and their targets what the loss takes.
+/// Maps output and targets to a scalar.
 using Loss = std::function<Tensor(const Tensor& output, const Tensor& target)>;
 
 struct TrainerOptions {
   std::int64_t epochs = 1;
   /// Cross-entropy unless given.
   Loss loss = {};
+  /// Whether outputs are scores of classes, of which the accuracy is told. Unless said: yes without
+  /// a loss of one's own, and with one where targets are integers. Scores of C classes: [N, C] or
+  /// [N, C, *]; targets: labels, of the output's size without C, or shares of the classes, of the
+  /// output's size. Outputs [N, 1] and [N, 1, *] have no accuracy.
+  std::optional<bool> accuracy = {};
   /// Stepped after every step of the optimizer, or after every epoch. May be null.
   optim::LRScheduler* scheduler = nullptr;
   bool step_scheduler_per_epoch = false;
@@ -119,10 +122,10 @@ struct TrainerOptions {
   std::function<void(const EpochReport&)> on_epoch = {};
 };
 
-/// Trains a classifier:
+/// Trains a model:
 ///
-///   train::Trainer trainer(model, optimizer, {.epochs = 5, .run_folder =
-///   "runs/first"}); trainer.fit(loader, &validation_loader);
+///   train::Trainer trainer(model, optimizer, {.epochs = 5, .run_folder = "runs/first"});
+///   trainer.fit(loader, &validation_loader);
 ///
 /// With a run folder, a run that was killed at any moment goes on from its last checkpoint, as if
 /// nothing had happened: weights and metrics are the same bits, whatever the number of threads and
@@ -141,10 +144,10 @@ class FACULA_API Trainer {
   /// in training mode, modules below it may stay in eval mode. Throws ValueError, naming the step,
   /// the learning rate and the last good loss, as soon as a loss is not finite; the update that it
   /// would cause is not made. Throws ShapeError, before the first update, if output and targets are
-  /// not as Loss says; IoError if the run folder is in use or cannot be written at the start or the
-  /// end, and if it holds checkpoints of which none can be used; ValueError if it holds checkpoints
-  /// of a run with other options, or any with Start::fresh, or weights and no checkpoint; with
-  /// Start::overwrite it may hold anything.
+  /// not as the loss and the accuracy take them; IoError if the run folder is in use or cannot be
+  /// written at the start or the end, and if it holds checkpoints of which none can be used;
+  /// ValueError if it holds checkpoints of a run with other options, or any with Start::fresh, or
+  /// weights and no checkpoint; with Start::overwrite it may hold anything.
   Result fit(const data::DataLoader& training, const data::DataLoader* validation = nullptr);
 
  private:
@@ -156,9 +159,9 @@ class FACULA_API Trainer {
 };
 
 /// Loss and accuracy of `model` in eval mode; afterwards each of its modules is in the mode that it
-/// was in. Throws ValueError if there is nothing to evaluate. `loss`: cross-entropy unless
-/// given.
+/// was in. Throws ValueError if there is nothing to evaluate. `loss` and `accuracy` as in
+/// TrainerOptions.
 FACULA_API Metrics evaluate(nn::Module& model, const data::DataLoader& loader,
-                            const Loss& loss = {});
+                            const Loss& loss = {}, std::optional<bool> accuracy = {});
 
 }  // namespace facula::train

@@ -159,7 +159,10 @@ double MultiStepLR::rate(std::size_t group, std::int64_t t) const {
 
 ExponentialLR::ExponentialLR(Optimizer& optimizer, ExponentialLROptions options)
     : LRScheduler(optimizer), options_(options) {
-  check_positive(options.gamma, "ExponentialLR", "gamma");
+  check<ValueError>(options.gamma > 0 && std::isfinite(options.gamma),
+                    "ExponentialLR: option gamma is {}, must be positive; it has no default: set "
+                    "it, for example to 0.95",
+                    options.gamma);
   set(0);
 }
 
@@ -214,7 +217,11 @@ double LambdaLR::rate(std::size_t group, std::int64_t t) const {
 OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleLROptions options)
     : LRScheduler(optimizer), options_(std::move(options)) {
   OneCycleLROptions& o = options_;
-  if (o.total_steps == 0) o.total_steps = o.epochs * o.steps_per_epoch;
+  if (o.total_steps == 0) {
+    check<ValueError>(!__builtin_mul_overflow(o.epochs, o.steps_per_epoch, &o.total_steps),
+                      "OneCycleLR: {} epochs of {} steps are more than 2^63 steps", o.epochs,
+                      o.steps_per_epoch);
+  }
   check<ValueError>(o.total_steps > 0,
                     "OneCycleLR: set total_steps, or epochs and steps_per_epoch, to positive "
                     "numbers; got {}, {} and {}",

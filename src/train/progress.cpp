@@ -81,7 +81,7 @@ void ProgressDisplay::step(std::int64_t epoch, std::int64_t step, const Metrics&
   if (now - last_shown_ < (terminal_ ? Clock::duration(kTerminalInterval) : kPlainInterval)) return;
   last_shown_ = now;
   const auto done = static_cast<double>((epoch - 1) * steps_per_epoch_ + step);
-  const auto all = static_cast<double>(epochs_ * steps_per_epoch_);
+  const double all = static_cast<double>(epochs_) * static_cast<double>(steps_per_epoch_);
   const auto before = static_cast<double>(steps_before_);
   const std::chrono::duration<double> elapsed = now - start_;
   const Fields fields = {

@@ -124,14 +124,20 @@ StateDict position_of(const RunState& state, const StateDict& saved,
 
 }  // namespace
 
-void Totals::add(const char* owner, double mean_loss, const Tensor& output, const Tensor& target) {
-  check<ShapeError>(output.dim() >= 2,
-                    "{}: the model's output has size {}; classes, of which the accuracy tells, are "
-                    "the second of at least two dimensions: unsqueeze(1) it in the model",
-                    owner, output.sizes().str());
+void Totals::add(const char* owner, double mean_loss, const Tensor& output, const Tensor& target,
+                 std::optional<bool> accuracy) {
+  check<ShapeError>(output.dim() >= 1, "{}: the model's output is one number for the whole batch",
+                    owner);
   const std::int64_t count = output.size(0);
   loss += mean_loss * static_cast<double>(count);
   samples += count;
+  const bool are_labels = !target.is_floating_point() && target.dtype() != kBool;
+  if (!accuracy.value_or(are_labels)) return;
+  check<ShapeError>(output.dim() >= 2,
+                    "{}: the model's output has size {}; classes, of which the accuracy tells, are "
+                    "the second of at least two dimensions: unsqueeze(1) it in the model, or set "
+                    "the accuracy to false",
+                    owner, output.sizes().str());
   if (output.size(1) == 1) return;
   const Tensor predicted = output.argmax(1);
   // Mixed labels are shares of the classes.
@@ -139,7 +145,7 @@ void Totals::add(const char* owner, double mean_loss, const Tensor& output, cons
   check<ShapeError>(label.sizes() == predicted.sizes(),
                     "{}: for an output of size {}, targets are labels of size {} or shares of the "
                     "output's size, these have size {}; reshape them in the data set or its "
-                    "transform",
+                    "transform, or set the accuracy to false if there are no classes",
                     owner, output.sizes().str(), predicted.sizes().str(), target.sizes().str());
   correct += predicted.eq(label).sum().item<std::int64_t>();
   labels += label.numel();

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <facula/data/data_loader.h>
@@ -18,9 +19,10 @@ struct Totals {
   double loss = 0;
   std::int64_t correct = 0, labels = 0, samples = 0;
 
-  /// Throws ShapeError, naming `owner`, for an output that is not [N, C, *] or, where C > 1, a
-  /// target that is neither labels [N, *] nor shares [N, C, *] of the classes.
-  void add(const char* owner, double mean_loss, const Tensor& output, const Tensor& target);
+  /// With an accuracy, throws ShapeError, naming `owner`, for an output that is not [N, C, *] or,
+  /// where C > 1, a target that is neither labels [N, *] nor shares [N, C, *] of the classes.
+  void add(const char* owner, double mean_loss, const Tensor& output, const Tensor& target,
+           std::optional<bool> accuracy);
   Metrics average() const {
     return {loss / static_cast<double>(samples),
             static_cast<double>(correct) / static_cast<double>(labels)};

@@ -29,7 +29,12 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-Loss or_cross_entropy(const Loss& loss) { return loss ? loss : Loss(nn::CrossEntropyLoss()); }
+/// Cross-entropy is the loss of classes.
+void complete(Loss& loss, std::optional<bool>& accuracy) {
+  if (loss) return;
+  loss = nn::CrossEntropyLoss();
+  if (!accuracy) accuracy = true;
+}
 
 Tensor loss_of(const char* owner, const Loss& loss, const Tensor& output,
                const data::Batch& batch) {
@@ -80,7 +85,8 @@ class EvalMode {
 
 /// Nothing if `interrupt` came before the end.
 std::optional<Metrics> evaluate_until(nn::Module& model, const data::DataLoader& loader,
-                                      const Loss& loss, const InterruptGuard* interrupt) {
+                                      const Loss& loss, std::optional<bool> accuracy,
+                                      const InterruptGuard* interrupt) {
   if (const auto& dataset = loader.dataset()) {  // no stream
     check<ValueError>(loader.size() >= 1, "evaluate: {} samples make no batch of {}",
                       dataset->size(), loader.options().batch_size);
@@ -99,7 +105,7 @@ std::optional<Metrics> evaluate_until(nn::Module& model, const data::DataLoader&
                         "evaluate: the loss of a batch is {}; look for NaN and infinity in the "
                         "model's weights and buffers and in the data",
                         std::isnan(value) ? "NaN" : "infinite");
-      totals.add("evaluate", value, output, batch[1]);
+      totals.add("evaluate", value, output, batch[1], accuracy);
     }
   }
   check<ValueError>(totals.samples > 0 || !complete, "evaluate: the loader yields no batch");
@@ -287,7 +293,7 @@ void Trainer::Run::train_step(const data::Batch& batch) {
   state.last_good_loss = value;
   {
     const NoGradGuard no_grad;
-    state.totals.add("Trainer", value, output, batch[1]);
+    state.totals.add("Trainer", value, output, batch[1], options.accuracy);
   }
   loss.backward();
   if (options.clip_grad_norm > 0) {
@@ -313,7 +319,8 @@ bool Trainer::Run::finish_epoch(const data::DataLoader* validation) {
       .seconds = state.epoch_seconds,
       .items_per_s = static_cast<double>(state.totals.samples) / state.epoch_seconds};
   if (validation) {
-    report.validation = evaluate_until(parts.model, *validation, options.loss, &interrupt);
+    report.validation =
+        evaluate_until(parts.model, *validation, options.loss, options.accuracy, &interrupt);
     if (!report.validation) return false;
   }
   if (options.scheduler && options.step_scheduler_per_epoch) options.scheduler->step();
@@ -359,7 +366,7 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions 
       ">= 0",
       options_.checkpoints.every_steps, options_.checkpoints.every_seconds);
   check_names(options_.run_options);
-  options_.loss = or_cross_entropy(options_.loss);
+  complete(options_.loss, options_.accuracy);
 }
 
 Result Trainer::fit(const data::DataLoader& training, const data::DataLoader* validation) {
@@ -404,9 +411,11 @@ Result Trainer::fit(const data::DataLoader& training, const data::DataLoader* va
   return result;
 }
 
-Metrics evaluate(nn::Module& model, const data::DataLoader& loader, const Loss& loss) {
-  const Loss chosen = or_cross_entropy(loss);
-  return *evaluate_until(model, loader, chosen, nullptr);
+Metrics evaluate(nn::Module& model, const data::DataLoader& loader, const Loss& loss,
+                 std::optional<bool> accuracy) {
+  Loss chosen = loss;
+  complete(chosen, accuracy);
+  return *evaluate_until(model, loader, chosen, accuracy, nullptr);
 }
 
 }  // namespace facula::train

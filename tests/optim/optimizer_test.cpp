@@ -305,6 +305,12 @@ TEST(Optimizer, OptionsMayChange) {
   adam.set_options(0, AdamWOptions{.beta2 = 0.9});
   EXPECT_EQ(adam.options().beta2, 0.9);
   EXPECT_EQ(adam.options().weight_decay, 0.01);
+  adam.set_options(0, {.lr = 0.5});
+  EXPECT_EQ(adam.options().weight_decay, 0.01);  // AdamW's default, not Adam's
+  AdamWOptions options = adam.options();
+  options.eps = 1;
+  adam.set_options(0, options);
+  EXPECT_EQ(adam.options().lr, 0.5);
 }
 
 TEST(Optimizer, StateHasPyTorchNames) {

@@ -179,6 +179,37 @@ TEST(Trainer, OutputsWithoutClassesAreRefusedBeforeAnUpdate) {
   }
 }
 
+/// Targets of a regression are no shares of classes, whatever their shape.
+TEST(Trainer, RegressionsHaveNoAccuracy) {
+  struct Numbers : data::Dataset {
+    explicit Numbers(Dims sizes) : sizes(sizes) {}
+    std::int64_t size() const override { return 8; }
+    data::Sample get(std::int64_t i) const override {
+      return {ones(sizes), full(sizes, i % 4 * 0.5)};
+    }
+    const Dims sizes;
+  };
+  const Loss loss = [](const Tensor& output, const Tensor& target) {
+    return mse_loss(output, target);
+  };
+  for (const Dims& sizes : {Dims{}, Dims{3}, Dims{2, 3}}) {
+    Scaled model;
+    optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+    const data::DataLoader loader(std::make_shared<Numbers>(sizes), {.batch_size = 4});
+    const Result result =
+        Trainer(model, optimizer, {.epochs = 30, .loss = loss}).fit(loader, &loader);
+    EXPECT_FALSE(result.epochs.back().training.has_accuracy());
+    EXPECT_FALSE(result.epochs.back().validation->has_accuracy());
+    EXPECT_NEAR(model.scale.item<double>(), 0.75, 1e-3);
+    if (sizes.empty()) continue;
+    EXPECT_EQ(evaluate(model, loader, loss, true).accuracy, 1);
+  }
+  const data::DataLoader loader(std::make_shared<Pairs>(Dims{}, Dims{}), {.batch_size = 4});
+  Scaled model;
+  const Loss mean = [](const Tensor& output, const Tensor&) { return output.mean(); };
+  EXPECT_FALSE(evaluate(model, loader, mean, false).has_accuracy());
+}
+
 TEST(Trainer, RunsKeepToTheirFolderWhereverTheProcessGoes) {
   const TempFolder folder;
   std::filesystem::create_directory(folder / "elsewhere");

@@ -211,6 +211,11 @@ class FACULA_API AdamW : public Adam {
   void add_param_group(const std::vector<Tensor>& params, AdamWOptions options) {
     Adam::add_param_group(params, options);
   }
+  AdamWOptions options(std::size_t group = 0) const {
+    const AdamOptions& o = Adam::options(group);
+    return {o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, o.amsgrad, o.maximize};
+  }
+  void set_options(std::size_t group, AdamWOptions options) { Adam::set_options(group, options); }
 };
 
 }  // namespace facula::optim
