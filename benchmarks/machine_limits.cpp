@@ -1,6 +1,6 @@
 // What this machine can do at most, as a table or as JSON, with one thread and with all: what
 // `facula info` measures, and what moves more in one direction than in the other, as convolutions
-// with strides and the gradients of pooling do.
+// with strides and pooling do.
 //
 //   bench_machine_limits [--json]
 
@@ -24,6 +24,16 @@ using facula::machine::Rate;
 void gather_lines(Line* y, const Line* x, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     facula::machine::stream(y + i, x[4 * i] + x[4 * i + 1] + x[4 * i + 2] + x[4 * i + 3]);
+  }
+  facula::machine::finish_streaming();
+}
+
+/// Writes two lines past the caches for every four that it reads: maxima and their places.
+void choose_lines(Line* y, const Line* x, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const Line first = x[4 * i] + x[4 * i + 1], second = x[4 * i + 2] + x[4 * i + 3];
+    facula::machine::stream(y + i, first + second);
+    facula::machine::stream(y + count + i, first - second);
   }
   facula::machine::finish_streaming();
 }
@@ -58,6 +68,7 @@ std::vector<Limit> measure_mixed(const std::vector<int>& cpus) {
                  mixed_gb_s(cpus, x, y, loop, lines)};
   };
   return {limit("gather_gb_s", "GB/s, 4 lines read, 1 written", gather_lines, 5),
+          limit("choose_gb_s", "GB/s, 4 lines read, 2 written", choose_lines, 6),
           limit("spread_gb_s", "GB/s, 2 lines read, 4 written", spread_lines, 6)};
 }
 

@@ -111,8 +111,9 @@ Operands affine_relu(const Problem& p) {
 }  // namespace
 
 std::vector<Kind> batch_norms() {
-  const auto kind = [](const char* op, std::initializer_list<Size> options, auto make) {
-    return Kind{op, sizes(options), true, draw, make, nullptr};
+  const auto kind = [](const char* op, std::initializer_list<Size> options, auto make,
+                       double most_error = kOfBatchNorm) {
+    return Kind{op, sizes(options), true, draw, make, nullptr, most_error};
   };
   return {kind("batch_norm_stats", {}, stats),
           kind("batch_norm_train", {kAffine}, train),
@@ -120,7 +121,7 @@ std::vector<Kind> batch_norms() {
           kind("batch_norm_apply", {kAffine, kAdd, kRelu, kCap}, apply),
           kind("batch_norm_backward", {kAffine}, backward),
           kind("batch_norm_relu_backward", {kAffine, kCap}, relu_backward),
-          kind("channel_affine", {}, affine),
+          kind("channel_affine", {}, affine, kOfFewRoundings),
           kind("channel_affine_relu", {kAdd, kCap}, affine_relu)};
 }
 

@@ -8,6 +8,7 @@
 #include <initializer_list>
 #include <optional>
 
+#include "base/divide_up.h"
 #include "benchmarks/kernels/problem.h"
 #include "ops/attrs/conv2d.h"
 #include "ops/attrs/conv2d_backward_input.h"
@@ -105,23 +106,31 @@ Sizes draw(Random& random) {
     v["c"] = v["g"] * (v["c"] == v["g"] ? 1 : integer(1, 12));
     v["oc"] = v["g"] * integer(1, 3);
   }
-  if (random.one_in(50)) {  // huge channels
-    v = {{"n", integer(1, 2)}, {"h", integer(1, 5)}, {"w", integer(1, 5)}, {"k", 3}, {"p", 1}};
-    v["c"] = integer(1, 30);
-    v["oc"] = integer(1000, 5000);
+  if (random.one_in(30)) {  // huge channels; half with tiles enough for Winograd's algorithm
+    const bool tiles = random.one_in(2);
+    const auto side = [&] { return tiles ? integer(12, 16) : integer(1, 5); };
+    v = {{"n", tiles ? 1 : integer(1, 2)}, {"h", side()}, {"w", side()}, {"k", 3}, {"p", 1}};
+    v["c"] = integer(tiles ? 16 : 1, 30);
+    v["oc"] = integer(1000, tiles ? 4096 : 5000);
     if (random.one_in(2)) std::swap(v["c"], v["oc"]);
+  }
+  if (random.one_in(20)) {  // windows side by side: patches, where images lie in planes
+    const std::int64_t k = integer(2, 4);
+    v = {{"n", integer(1, 3)}, {"c", integer(1, 20)}, {"oc", integer(1, 70)}, {"k", k}, {"s", k}};
+    for (const char* side : {"h", "w"}) v[side] = k * integer(8, 12) + integer(0, k - 1);
   }
   if (random.one_in(30)) {  // a matrix of weights
     v = {{"n", integer(1, 3)}, {"h", integer(1, 14)}, {"w", integer(1, 14)}, {"k", 1}};
     v["c"] = integer(60, 500);
     v["oc"] = integer(60, 500);
   }
-  if (random.one_in(30)) {  // few pixels and large weights
-    v = {{"n", 1}, {"h", integer(1, 7)}, {"w", integer(1, 7)}, {"s", integer(1, 2)}};
-    v["c"] = integer(105, 160);
-    v["oc"] = integer(105, 160);
-    v["k"] = integer(5, 7);
-    v["p"] = integer(0, v["k"] - 1);
+  if (random.one_in(30)) {  // few pixels and large weights, from 512 * 512 on
+    const std::int64_t k = integer(1, 7), fewest = base::divide_up(512, k);
+    v = {{"n", random.one_in(4) ? 2 : 1}, {"h", integer(1, 7)}, {"w", integer(1, 7)}, {"k", k}};
+    v["c"] = integer(fewest, fewest + 40);
+    v["oc"] = integer(fewest, fewest + 40);
+    v["s"] = integer(1, 2);
+    v["p"] = integer(0, k - 1);
     if (random.one_in(4)) v["d"] = 2;
   }
   if (random.one_in(20)) {  // depthwise, with lines that fill vectors
@@ -210,14 +219,17 @@ double flops(const Problem& p) {
 
 std::vector<Kind> convolutions() {
   const Size bias = {"bias", 0, 1}, wide = {"double", 0, 1};
-  return {{"conv2d", sizes_and({bias, wide}), true, draw, forward, flops},
-          {"conv2d_fused",
-           sizes_and({bias, {"affine", 0, 1}, {"add", 0, 1}, {"relu", 0, 1}, {"cap", 0}}), true,
-           draw_fused, fused, flops},
-          {"conv2d_backward_input", sizes_and({wide}), true, draw, backward_input, flops},
-          {"conv2d_backward_input_fused", sizes_and({{"add", 0, 1}, {"relu", 1, 1}}), true, draw,
-           backward_input_fused, flops},
-          {"conv2d_backward_weight", sizes_and({wide}), true, draw, backward_weight, flops}};
+  std::vector<Kind> kinds = {
+      {"conv2d", sizes_and({bias, wide}), true, draw, forward, flops},
+      {"conv2d_fused",
+       sizes_and({bias, {"affine", 0, 1}, {"add", 0, 1}, {"relu", 0, 1}, {"cap", 0}}), true,
+       draw_fused, fused, flops},
+      {"conv2d_backward_input", sizes_and({wide}), true, draw, backward_input, flops},
+      {"conv2d_backward_input_fused", sizes_and({{"add", 0, 1}, {"relu", 1, 1}}), true, draw,
+       backward_input_fused, flops},
+      {"conv2d_backward_weight", sizes_and({wide}), true, draw, backward_weight, flops}};
+  for (Kind& kind : kinds) kind.most_error = kOfProducts;
+  return kinds;
 }
 
 }  // namespace facula::kernels

@@ -13,8 +13,8 @@
 // --random compares every implementation of the ops (default: all) with the reference on N random
 // problems that it takes, its bits with those it gives on another number of threads (some of the
 // problems), and the bits of those that took the same problems. The exit status is 1 if an error is
-// beyond kMostError, or bits differ that must be equal: between numbers of threads, and where
-// Implementation::bits promises it.
+// beyond Problem::most_error(), or bits differ that must be equal: between numbers of threads, and
+// where Implementation::bits promises it.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -36,9 +36,6 @@
 
 namespace facula::kernels {
 namespace {
-
-/// Relative to the largest value. Winograd's transforms cost about two of the seven digits.
-constexpr double kMostError = 2e-5;
 
 using Results = std::vector<Tensor>;
 
@@ -148,9 +145,10 @@ bool show(const Problem& problem, bool only_check, int rounds, const Peaks& peak
   if (!only_check) measure(call, rows, rounds);
   bool right = true;
   for (const Row& row : rows) {
+    const bool is_right = row.error <= problem.most_error();
     std::printf("  %-28s error %.1e%s", row.implementation->name, row.error,
-                row.error <= kMostError ? "" : "  WRONG");
-    right = right && row.error <= kMostError;
+                is_right ? "" : "  WRONG");
+    right = right && is_right;
     if (!row.seconds.empty()) {
       std::printf("  %s", speed(problem, call, median(row.seconds), peaks).c_str());
     }
@@ -167,7 +165,7 @@ struct Record {
 
   void add(const Problem& problem, double error, const char* implementation) {
     ++problems;
-    const bool is_wrong = !(error <= kMostError);
+    const bool is_wrong = !(error <= problem.most_error());
     if (is_wrong) {
       ++wrong;
       std::printf("WRONG %s: %s: error %.1e\n", implementation, problem.str().c_str(), error);

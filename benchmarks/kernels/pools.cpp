@@ -37,11 +37,29 @@ Sizes draw_averages(Random& random) {
   v["pw"] = random.integer(0, v["kw"] / 2);
   v["h"] = v["kh"] + random.integer(0, 14);
   v["w"] = v["kw"] + random.integer(0, 14);
+  if (random.one_in(10)) {  // whole planes, so many that their averages are not all nearly 0
+    v["c"] += 8;
+    v["h"] = v["kh"], v["w"] = v["kw"], v["ph"] = v["pw"] = 0;
+  }
   return v;
+}
+
+/// Large windows that overlap much, whose maxima are found line by line: of few images or of many.
+void make_overlap(Random& random, Sizes& v) {
+  if (random.one_in(2)) v["n"] = random.integer(16, 20);
+  v["c"] = random.integer(1, 40);
+  for (const std::string side : {"h", "w"}) {
+    const std::int64_t k = random.integer(4, 9);
+    v["k" + side] = k;
+    v["s" + side] = random.integer(1, 2);
+    v["p" + side] = random.integer(0, k / 2);
+    v[side] = k + random.integer(0, 10);
+  }
 }
 
 Sizes draw_maxima(Random& random) {
   Sizes v = draw_averages(random);
+  if (random.one_in(6)) make_overlap(random, v);
   if (!random.one_in(4)) return v;
   v["dh"] = random.integer(1, 3);
   v["dw"] = random.integer(1, 3);
@@ -123,7 +141,7 @@ std::vector<Kind> pools() {
                           of_their_gradient = sizes({kDilation, kCeil, {"relu", 0, 1}}),
                           of_averages = sizes({kCeil, kInside});
   return {
-      {"max_pool2d_with_indices", of_maxima, true, draw_maxima, maxima, nullptr},
+      {"max_pool2d_with_indices", of_maxima, true, draw_maxima, maxima, nullptr, kOfNone},
       {"max_pool2d_backward", of_their_gradient, true, draw_maxima, maxima_backward, nullptr},
       {"avg_pool2d", of_averages, true, draw_averages, averages, nullptr},
       {"avg_pool2d_backward", of_averages, true, draw_averages, averages_backward, nullptr},

@@ -39,6 +39,8 @@ class Problem {
   std::int64_t operator[](const std::string& key) const;
   bool channels_last() const { return channels_last_; }
   std::string str() const;
+  /// The largest error, relative to the largest value expected, that rounding explains.
+  double most_error() const;
 
  private:
   explicit Problem(const Kind& kind) : kind_(&kind) {}

@@ -61,7 +61,7 @@ double flops(const Problem& p) {
 }  // namespace
 
 std::vector<Kind> products() {
-  return {
+  std::vector<Kind> kinds = {
       {"mm",
        {{"m"}, {"n"}, {"k"}, {"ta", 0, 1}, {"tb", 0, 1}},
        false,
@@ -82,6 +82,8 @@ std::vector<Kind> products() {
        linear_fused,
        flops},
   };
+  for (Kind& kind : kinds) kind.most_error = kOfProducts;
+  return kinds;
 }
 
 }  // namespace facula::kernels

@@ -166,16 +166,20 @@ std::vector<Kind> rows() {
       {"n"}, {"c"}, {"weight", 0, 1}, {"ignore", 0, 1}, {"smooth", 0, 30}, {"reduction", 0, 2}};
   const std::vector<Size> places = {
       {"n"}, {"c"}, {"k", 1}, {"weight", 0, 1}, {"ignore", 0, 1}, {"reduction", 0, 2}};
-  const auto reduction = [&](const char* op, auto make) {
-    return Kind{op, block, false, draw, make, nullptr};
+  // Differences of numbers that may be nearly equal, and products of up to 2,000.
+  constexpr double kOfDifferences = 5e-6, kOfFactors = 1e-5;
+  const auto reduction = [&](const char* op, auto make, double most_error = kOfFewRoundings) {
+    return Kind{op, block, false, draw, make, nullptr, most_error};
   };
   return {
       {"softmax", block, false, draw, softmax_along_n<ops::softmax_attrs>, nullptr},
       {"log_softmax", block, false, draw, softmax_along_n<ops::log_softmax_attrs>, nullptr},
       {"softmax_backward", block, false, draw_gradients,
-       softmax_backward_along_n<ops::softmax_backward_attrs, probabilities>, nullptr},
+       softmax_backward_along_n<ops::softmax_backward_attrs, probabilities>, nullptr,
+       kOfDifferences},
       {"log_softmax_backward", block, false, draw_gradients,
-       softmax_backward_along_n<ops::log_softmax_backward_attrs, log_probabilities>, nullptr},
+       softmax_backward_along_n<ops::log_softmax_backward_attrs, log_probabilities>, nullptr,
+       kOfDifferences},
       {"pair_loss",
        {{"n"}, {"loss", 0, 3}, {"reduction", 0, 1}},
        false,
@@ -188,13 +192,13 @@ std::vector<Kind> rows() {
       {"nll_loss_backward", places, false, draw_scores, picked_backward, nullptr},
       reduction("sum", reduced<positive>),
       reduction("mean", reduced<positive>),
-      {"prod", block, false, draw_short, reduced<near_one>, nullptr},
+      {"prod", block, false, draw_short, reduced<near_one>, nullptr, kOfFactors},
       reduction("l1_norm", reduced<normal>),
       reduction("l2_norm", reduced<normal>),
       reduction("logsumexp", powers),
       reduction("var_mean", variance),
-      reduction("amax", reduced<normal>),
-      reduction("amin", reduced<normal>),
+      reduction("amax", reduced<normal>, kOfNone),
+      reduction("amin", reduced<normal>, kOfNone),
   };
 }
 

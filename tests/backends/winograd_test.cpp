@@ -8,10 +8,13 @@
 // With stride 2: 0.5e-6 to 1.5e-6 against 0.4e-6 to 3.1e-6 for the convolution and the gradient of
 // its input, 0.4e-6 to 0.5e-6 against 0.2e-6 to 0.9e-6 for that of the weights; root mean squares
 // 0.3e-6 to 0.5e-6 against 0.2e-6 to 1.1e-6.
+#include <cstdlib>
+
 #include <facula/backends.h>
 
 #include "base/divide_up.h"
 #include "ops/attrs/conv2d.h"
+#include "ops/attrs/conv2d_backward_input.h"
 #include "ops/schema/convolution.h"
 #include "runtime/op_registry.h"
 #include "tests/backends/kernel_check.h"
@@ -310,17 +313,34 @@ TEST(Winograd, LongGradientsOfWeightsStayBelowTheStatedBound) {
 }
 
 TEST(Winograd, LeavesSumsTooLongForTheBoundToOthers) {
-  const auto refusal = [](std::int64_t channels) {
-    const Tensor x = empty({1, channels, 16, 16}), w = empty({32, channels, 3, 3});
-    const Tensor* inputs[] = {&x, &w};
-    const ops::conv2d_attrs attrs{
-        .stride = {1, 1}, .padding = {1, 1}, .dilation = {1, 1}, .groups = 1};
-    Tensor out;
-    const KernelArgs args{{op(OpId::conv2d), inputs, 2, &attrs}, &out, 1};
-    return implementations(OpId::conv2d, DeviceType::cpu)[0].refuse(args);
-  };
-  EXPECT_EQ(refusal(4096), nullptr);
-  EXPECT_STREQ(refusal(4097), "so many channels that errors could exceed the stated bound");
+  constexpr const char* kTooLong = "so many channels that errors could exceed the stated bound";
+  for (const std::int64_t stride : {1, 2}) {
+    const auto refusal = [&](OpId id, const Tensor& images, const Tensor& w, const void* attrs) {
+      const Tensor* inputs[] = {&images, &w};
+      Tensor out;
+      const KernelArgs args{{op(id), inputs, 2, attrs}, &out, 1};
+      return implementations(id, DeviceType::cpu)[stride - 1].refuse(args);
+    };
+    const auto forward = [&](const Problem& p) {
+      const ops::conv2d_attrs attrs{p.strides(), p.padding, {1, 1}, 1};
+      return refusal(OpId::conv2d, empty(p.input()), empty({p.oc, p.c, 3, 3}), &attrs);
+    };
+    const auto backward = [&](const Problem& p) {
+      const ops::conv2d_backward_input_attrs attrs{p.input(), p.strides(), p.padding, {1, 1}, 1};
+      return refusal(OpId::conv2d_backward_input, empty(p.output()), empty({p.oc, p.c, 3, 3}),
+                     &attrs);
+    };
+    // A convolution adds up over its channels, the gradient of the input over the outputs.
+    const auto problem = [&](std::int64_t c, std::int64_t oc) {
+      return Problem{1, c, oc, 16 * stride, 16 * stride, {1, 1}, stride};
+    };
+    EXPECT_EQ(forward(problem(4096, 32)), nullptr);
+    EXPECT_STREQ(forward(problem(4097, 32)), kTooLong);
+    EXPECT_EQ(forward(problem(32, 4097)), nullptr);
+    EXPECT_EQ(backward(problem(32, 4096)), nullptr);
+    EXPECT_STREQ(backward(problem(32, 4097)), kTooLong);
+    EXPECT_EQ(backward(problem(4097, 32)), nullptr);
+  }
 }
 
 TEST(Winograd, SameBitsOnAllThreads) {
@@ -365,6 +385,20 @@ TEST(Winograd, ComesFirstAndCanBeSwitchedOff) {
   backends::cpu::winograd(false);
   EXPECT_FALSE(backends::cpu::winograd());
   expect_like_reference([&] { return operands.all_three(p); }, kTolerance, p.str());
+}
+
+TEST(Winograd, AVariableSwitchesItOff) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that has not asked yet
+  const auto convolve = [](const char* value) {
+    setenv("FACULA_WINOGRAD", value, 1);
+    setenv("FACULA_VERBOSE", "1", 1);
+    const Tensor x = zeros({1, 16, 16, 16}).contiguous(kChannelsLast);
+    conv2d(x, zeros({16, 16, 3, 3}), {}, {1, 1}, {1, 1});
+    std::exit(0);
+  };
+  EXPECT_EXIT(convolve("1"), testing::ExitedWithCode(0), "conv2d .*[}] Winograd F[(]4x4,3x3[)]: ");
+  EXPECT_EXIT(convolve("0"), testing::ExitedWithCode(0),
+              "refused by Winograd F[(]4x4,3x3[)]: switched off");
 }
 
 // Few channels, few tiles, tiles that are mostly outside, expensive conversions.

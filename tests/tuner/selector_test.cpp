@@ -2,8 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -23,17 +25,27 @@ using std::chrono::milliseconds;
 
 /// How often the implementation for each of these times has run.
 int runs_of_slow = 0, runs_of_fast = 0, runs_of_fastest = 0, runs_of_last = 0;
+/// In which order: 's', 'f', 'F' or 'l' for each; belongs to the test.
+std::string* order = nullptr;
 
 void slow(const KernelArgs&) {
   ++runs_of_slow;
+  *order += 's';
   std::this_thread::sleep_for(milliseconds(40));
 }
 void fast(const KernelArgs&) {
   ++runs_of_fast;
+  *order += 'f';
   std::this_thread::sleep_for(milliseconds(2));
 }
-void fastest(const KernelArgs&) { ++runs_of_fastest; }
-void last(const KernelArgs&) { ++runs_of_last; }
+void fastest(const KernelArgs&) {
+  ++runs_of_fastest;
+  *order += 'F';
+}
+void last(const KernelArgs&) {
+  ++runs_of_last;
+  *order += 'l';
+}
 void failing(const KernelArgs&) { fail<ValueError>("no memory"); }
 
 Refusal accept(const KernelArgs&) { return nullptr; }
@@ -41,7 +53,10 @@ Refusal refuse(const KernelArgs&) { return "too small"; }
 
 class Selection : public ::testing::Test {
  protected:
-  Selection() { runs_of_slow = runs_of_fast = runs_of_fastest = runs_of_last = 0; }
+  Selection() {
+    runs_of_slow = runs_of_fast = runs_of_fastest = runs_of_last = 0;
+    order = &order_;
+  }
 
   /// Of relu of `n` elements.
   std::size_t select(const std::vector<Implementation>& list, std::int64_t n = 10) {
@@ -58,6 +73,7 @@ class Selection : public ::testing::Test {
   int runs() const { return runs_of_slow + runs_of_fast + runs_of_fastest + runs_of_last; }
 
   MeasuringSelector selector_{Alternatives::same_bits};
+  std::string order_;
 };
 
 TEST_F(Selection, TakesTheFastestWithTheSameBits) {
@@ -70,6 +86,18 @@ TEST_F(Selection, TakesTheFastestWithTheSameBits) {
   EXPECT_GE(runs_of_fast, 3);
   EXPECT_EQ(runs_of_fastest, 0);
   EXPECT_EQ(runs_of_last, 0);
+}
+
+// What slows the machine down for a while then meets all candidates.
+TEST_F(Selection, TakesSamplesInTurn) {
+  select({{"fast", accept, fast, 1}, {"fastest", accept, fastest, 1}, {"last", accept, last, 1}});
+  EXPECT_GE(order_.size(), 4 * 3u) << "first calls and three samples or more";
+  ASSERT_EQ(order_.size() % 3, 0u) << order_;
+  for (std::size_t i = 0; i < order_.size(); i += 3) {
+    std::string round = order_.substr(i, 3);
+    std::ranges::sort(round);
+    EXPECT_EQ(round, "Ffl") << order_;
+  }
 }
 
 TEST_F(Selection, WithOtherBitsOnlyIfAsked) {
