@@ -111,7 +111,11 @@ std::string constant_source(double value) {
   if (isinf(value)) return value > 0 ? "infinity<T>()" : "(-infinity<T>())";
   char digits[32];  // the shortest decimal that reads back as `value`
   const auto end = std::to_chars(digits, digits + sizeof digits, value).ptr;
-  return "K<T>(" + std::string(digits, end) + ")";
+  std::string text(digits, end);
+  // Without point and exponent C++ reads an integer, of which there is no -0 and a greatest.
+  const bool is_integer = text.find_first_of(".e") == std::string::npos;
+  if (is_integer && (text == "-0" || abs(value) >= 0x1p63)) text += ".0";
+  return "K<T>(" + text + ")";
 }
 
 bool is_leaf(const Instruction& i) {
