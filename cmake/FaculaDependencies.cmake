@@ -35,8 +35,13 @@ set_target_properties(facula_xxhash PROPERTIES
   IMPORTED_LOCATION ${FACULA_XXHASH_LIBRARY}
   INTERFACE_INCLUDE_DIRECTORIES ${FACULA_XXHASH_INCLUDE_DIR})
 
+# One header, which ours declares a structure of instead of including it.
+find_path(FACULA_DLPACK_INCLUDE_DIR dlpack/dlpack.h REQUIRED)
+add_library(facula_dlpack INTERFACE IMPORTED)
+target_include_directories(facula_dlpack INTERFACE ${FACULA_DLPACK_INCLUDE_DIR})
+
 add_library(facula_dependencies INTERFACE)
 target_link_libraries(facula_dependencies INTERFACE
   fmt::fmt spdlog::spdlog nlohmann_json::nlohmann_json ZLIB::ZLIB LibLZMA::LibLZMA
-  JPEG::JPEG PNG::PNG facula_nettle facula_xxhash
+  JPEG::JPEG PNG::PNG facula_nettle facula_xxhash facula_dlpack
   facula_dnnl OpenMP::OpenMP_CXX Threads::Threads ${CMAKE_DL_LIBS})

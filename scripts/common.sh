@@ -7,7 +7,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 build_packages=(
   g++ cmake ninja-build ccache python3 libdnnl-dev libfmt-dev libspdlog-dev nlohmann-json3-dev
   libcli11-dev libjpeg62-turbo-dev libpng-dev zlib1g-dev liblzma-dev nettle-dev libxxhash-dev
-  libgtest-dev libbenchmark-dev
+  libdlpack-dev libgtest-dev libbenchmark-dev
 )
 
 # install_packages NAME...: asks the package manager only about those that are missing.

@@ -7,6 +7,7 @@
 #include <facula/call.h>
 #include <facula/checkpoint.h>
 #include <facula/data.h>
+#include <facula/dlpack.h>
 #include <facula/hub.h>
 #include <facula/json_line.h>
 #include <facula/memory.h>
