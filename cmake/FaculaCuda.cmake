@@ -19,6 +19,10 @@ if(NOT FACULA_CUDA STREQUAL "OFF" AND FACULA_TESTS AND NOT FACULA_SANITIZE
     set(FACULA_CUDA_FOUND ON)
   elseif(FACULA_CUDA STREQUAL "ON")
     message(FATAL_ERROR "FACULA_CUDA is ON, but no working nvcc was found")
+  elseif(FACULA_NVCC)
+    message(WARNING "${FACULA_NVCC} does not work (why: see the logs in CMakeFiles/), so the CUDA "
+      "tests are left out. Give it a host compiler that it takes, as with CUDAHOSTCXX=g++-12, or "
+      "set -DFACULA_CUDA=OFF; then configure with --fresh")
   endif()
 endif()
 

@@ -4,8 +4,10 @@
 FACULA_BIN_DIR says where the program is.
 """
 
+import array
 import gzip
 import json
+import math
 import os
 import pathlib
 import random
@@ -21,9 +23,9 @@ import zlib
 PROGRAM = os.path.abspath(os.path.join(os.environ['FACULA_BIN_DIR'], 'facula'))
 
 
-def run(*arguments, timeout=120):
+def run(*arguments, timeout=120, **environment):
     return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True,
-                          timeout=timeout, check=False)
+                          timeout=timeout, check=False, env={**os.environ, **environment})
 
 
 def write_idx(path, dims, data):
@@ -57,10 +59,11 @@ def write_png(path, side):
     path.write_bytes(content)
 
 
-def read_safetensors_header(path):
+def read_safetensors(path):
+    """The header and the bytes of the tensors."""
     content = path.read_bytes()
     (length,) = struct.unpack('<Q', content[:8])
-    return json.loads(content[8:8 + length])
+    return json.loads(content[8:8 + length]), content[8 + length:]
 
 
 class ProgramTest(unittest.TestCase):
@@ -154,9 +157,10 @@ class Usage(ProgramTest):
             for option in ('--mean', '--std'):
                 self.expect_usage_error([option, f"'{wrong}' is not a number"], 'eval', '--model',
                                         'mlp', '--weights', 'x', '--data', self.data, option, mean)
-        for threads in (0, 1025, 100000):
-            for words in (self.train_arguments(), ['bench', 'eager-add'],
-                          ['eval', '--model', 'mlp', '--weights', 'x', '--data', self.data]):
+        for words in (self.train_arguments(), ['bench', 'eager-add'],
+                      ['eval', '--model', 'mlp', '--weights', 'x', '--data', self.data]):
+            self.expect_usage_error(['--batch', "'0'", 'from 1 to'], *words, '--batch', 0)
+            for threads in (0, 1025, 100000):
                 self.expect_usage_error(['--threads', 'from 1 to 1024'],
                                         *words, '--threads', threads)
 
@@ -262,6 +266,8 @@ class Data(ProgramTest):
         self.expect_usage_error(['imagenet:/x', 'folder'], 'data', 'bench', 'imagenet:/x')
         self.expect_usage_error(['rotate', 'cifar-train'],
                                 'data', 'bench', self.data, '--transform', 'rotate')
+        self.expect_usage_error(['--batch', "'0'", 'from 1 to'],
+                                'data', 'bench', self.data, '--batch', 0)
         for workers in ('many', '0x2', '010', '1025'):
             self.expect_usage_error(['--workers', workers],
                                     'data', 'bench', self.data, '--workers', workers)
@@ -282,20 +288,22 @@ class Training(ProgramTest):
         self.assertEqual([m['epoch'] for m in metrics], [1, 2, 3])
         self.assertEqual(metrics[-1]['steps'], 3 * 5)  # 72 samples in batches of 16
         self.assertLess(metrics[-1]['train_loss'], metrics[0]['train_loss'])
-        header = read_safetensors_header(self.folder / 'run/model.safetensors')
+        header, _ = read_safetensors(self.folder / 'run/model.safetensors')
         self.assertEqual(header['0.weight'], {**header['0.weight'], 'dtype': 'F32',
                                               'shape': [512, 784]})
 
-        evaluated = self.one_json_line('eval', '--model', 'mlp', '--weights',
-                                       self.folder / 'run/model.safetensors', '--data', self.data,
-                                       '--json')
+        words = ['eval', '--model', 'mlp', '--weights', self.folder / 'run/model.safetensors',
+                 '--data', self.data]
+        evaluated = self.one_json_line(*words, '--json')
         self.assertEqual(evaluated['samples'], 32)
         self.assertAlmostEqual(evaluated['test_accuracy'], result['test_accuracy'])
         self.assertAlmostEqual(evaluated['test_loss'], result['test_loss'], places=6)
+        done = run(*words)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, f'test loss {evaluated["test_loss"]:.4f}  accuracy '
+                         f'{100 * evaluated["test_accuracy"]:.2f} %  (32 samples)\n')
         for mean in (['0.5,4e-1'], ['0.5', '0.4'], ['0.5', '--mean', '0.4']):
-            self.expect_error(1, ['means [0.5, 0.4]'], 'eval', '--model', 'mlp', '--weights',
-                              self.folder / 'run/model.safetensors', '--data', self.data,
-                              '--mean', *mean)
+            self.expect_error(1, ['means [0.5, 0.4]'], *words, '--mean', *mean)
         self.expect_error(1, ['does not fit mnist-cnn; give the --model', 'missing: conv1.weight and 7 more'],
                           'eval', '--model', 'mnist-cnn', '--weights',
                           self.folder / 'run/model.safetensors', '--data', self.data)
@@ -386,6 +394,11 @@ class Training(ProgramTest):
         self.assertTrue(0.2 < warm < 0.25, warm)
         for rate, expected in zip(rest, (0.25, 0.025, 0.0025)):
             self.assertAlmostEqual(rate, expected)
+        # The schedule has two epochs of 2 steps, whose last ones are told.
+        _, *rest = rates('warm-cosine', '--epochs', 3, '--schedule', 'cosine', '--subset', 32)
+        self.assertEqual(len(rest), 2)
+        for rate, step in zip(rest, (1, 3)):
+            self.assertAlmostEqual(rate, 0.25 * (1 + math.cos(math.pi * step / 4)) / 2)
         # Five epochs of 5 steps, of which the thirds have 9, 9 and 7.
         *_, last = rates('step', '--epochs', 5, '--warmup', 0, '--schedule', 'step', '--subset', 80)
         self.assertAlmostEqual(last, 0.0025)
@@ -394,6 +407,41 @@ class Training(ProgramTest):
         self.expect_usage_error(['--warmup', 'onecycle'], *self.train_arguments(
             '--warmup', 1, '--schedule', 'onecycle'))
         self.expect_usage_error(['--warmup', '5 of 5'], *self.train_arguments('--warmup', 5))
+
+    def test_the_decay_of_adamw_is_not_part_of_gradients(self):
+        # Two steps that halve the weights and change them by 1e-3. Adam would do no more than
+        # that; SGD, with momentum, would end at -1/5 of them. At first they are uniform, up to
+        # 1/28 for 784 inputs.
+        run(*self.train_arguments('--epochs', 1, '--subset', 32, '--optimizer', 'adamw',
+                                  '--lr', 1e-3, '--weight-decay', 500,
+                                  out='adamw')).check_returncode()
+        header, data = read_safetensors(self.folder / 'adamw/model.safetensors')
+        begin, end = header['0.weight']['data_offsets']
+        sizes = [abs(weight) for weight in array.array('f', data[begin:end])]
+        self.assertAlmostEqual(sum(sizes) / len(sizes), 1 / 56 / 4, delta=5e-4)
+
+    def test_the_demo(self):
+        # The script as it is, where neither installing nor building does anything, on one image.
+        with tempfile.TemporaryDirectory() as name:
+            root = pathlib.Path(name)
+            for folder in ('scripts', 'build/release/bin', 'data'):
+                (root / folder).mkdir(parents=True)
+            make_mnist(root / 'data', 1, 1)
+            (root / 'build/release/bin/facula').symlink_to(PROGRAM)
+            (root / 'scripts/common.sh').write_text(
+                f'set -euo pipefail\nroot={root}\nbuild_packages=()\n'
+                'install_packages() { :; }\nbuild_preset() { :; }\n')
+            script = (pathlib.Path(__file__).parents[2] / 'scripts/demo').read_text()
+            demo = root / 'scripts/demo'
+            demo.write_text(re.sub(r'/usr/share/datasets/[\w-]+', f'{root}/data', script))
+            done = subprocess.run(['bash', demo, '--batch', '2', '--checkpoint-every', 'off',
+                                   '--out', root / 'run'],
+                                  capture_output=True, text=True, timeout=120, check=False)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            result = json.loads(done.stdout.splitlines()[-1])
+            self.assertLessEqual({'test_accuracy', 'seconds', 'items_per_s'}, set(result))
+            self.assertEqual(result['batch'], 2)
+            self.assertEqual(result['data'], f'fashion-mnist:{root}/data')
 
     def test_a_resumed_run_ends_with_the_same_weights(self):
         more = ['--optimizer', 'adam', '--augment', 'crop,flip', '--val-split', 0.2]
@@ -509,7 +557,7 @@ class Training(ProgramTest):
             output, _ = process.communicate(timeout=60)
         result = json.loads(output)
         self.assertTrue(result['interrupted'])
-        read_safetensors_header(self.folder / out / 'model.safetensors')
+        read_safetensors(self.folder / out / 'model.safetensors')
         newest = max((self.folder / out / 'checkpoints').iterdir())
         self.assertEqual(newest.name, f'checkpoint-{result["steps"]:09}.safetensors')
         return process.returncode

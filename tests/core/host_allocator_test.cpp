@@ -8,9 +8,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -18,6 +23,7 @@
 #include <facula/error.h>
 #include <facula/parallel.h>
 
+#include "base/cpu_info.h"
 #include "base/thread_pool.h"
 
 namespace facula {
@@ -160,6 +166,23 @@ TEST_F(HostAllocator, CapMustBePositive) {
   EXPECT_THROW(set_host_memory_cap(-1), ValueError);
 }
 
+/// Ends a process in which the allocator has not been used.
+void tell_cap_with(const char* variable) {
+  unsetenv("FACULA_HOST_MEMORY_CAP");
+  if (variable) setenv("FACULA_HOST_MEMORY_CAP", variable, 1);
+  std::cerr << "cap " << host_memory_cap() << " bytes";
+  std::exit(0);
+}
+
+TEST(HostMemoryCap, IsTheVariablesOrMostOfWhatTheProcessMayUse) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(tell_cap_with("123"), ::testing::ExitedWithCode(0), "cap 128974848 bytes");
+  const int64_t usable = std::min(base::physical_memory_bytes(),
+                                  base::read_cgroup_limits().memory_bytes.value_or(INT64_MAX));
+  const std::string most = "cap " + std::to_string(usable / 10 * 8) + " bytes";
+  EXPECT_EXIT(tell_cap_with(nullptr), ::testing::ExitedWithCode(0), most);
+}
+
 long page_faults() {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
@@ -192,6 +215,33 @@ TEST_F(HostAllocator, BlocksBelowHugePagesComeWithTheirPages) {
     ASSERT_EQ(mincore(page, static_cast<size_t>(block + bytes - page), resident.data()), 0);
     EXPECT_TRUE(std::ranges::all_of(resident, [](unsigned char page) { return page & 1; }))
         << bytes;
+    host_free(block, bytes);
+  }
+}
+
+/// The flags of the mapping that an address lies in, as the kernel tells them.
+std::string mapping_flags(const void* address) {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  std::ifstream smaps("/proc/self/smaps");
+  bool found = false;
+  for (std::string line; std::getline(smaps, line);) {
+    uintptr_t begin = 0, end = 0;
+    char dash = 0;
+    if (std::istringstream(line) >> std::hex >> begin >> dash >> end && dash == '-') {
+      found = begin <= at && at < end;
+    }
+    if (found && line.starts_with("VmFlags:")) return line + ' ';
+  }
+  return "";
+}
+
+TEST_F(HostAllocator, BlocksFrom4MiBOnAskForHugePages) {
+  if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage")) {
+    GTEST_SKIP() << "the kernel has no transparent huge pages";
+  }
+  for (const size_t bytes : {4 * kMiB, 9 * kMiB}) {
+    void* const block = host_allocate(bytes);
+    EXPECT_NE(mapping_flags(block).find(" hg "), std::string::npos) << mapping_flags(block);
     host_free(block, bytes);
   }
 }

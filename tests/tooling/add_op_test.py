@@ -1,29 +1,26 @@
 #!/usr/bin/env python3
 """Adding an op takes one new file: adds an elementwise op, a reduction and a composite to a copy of
-the sources, one file each, and builds what follows from them. They are the worked examples of
-CONTRIBUTING.md; its module is compiled as well, and its kernel by add_kernel_test.py.
+the sources, one file each, configures it and compiles what its build has for them: definitions,
+functions and kernels of every instruction set must all be there, and registered. They are the
+worked examples of CONTRIBUTING.md; its module is compiled as well, and its kernel by
+add_kernel_test.py.
 
 usage: add_op_test.py SOURCE_DIR CXX
        add_op_test.py --self-test SOURCE_DIR CXX
-           prove that an incomplete op file and a functor with a branch are rejected
+           prove that an incomplete op file, a functor with a branch and missing parts are rejected
 """
 
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 
+from example_tree import configure, copy_with, examples_of, objects_of, run
+
 HERE = pathlib.Path(__file__).parent
-ISA_FLAGS = {'baseline': [], 'avx2': ['-march=x86-64-v3'], 'avx512': ['-march=x86-64-v4']}
-
-
-def examples_of(guide):
-    """The files that the guide shows: their names, quoted at the head of a paragraph that ends with a
-    colon, and the block of code that follows."""
-    paragraph = r'^`([\w/]+\.(?:h|cpp))`(?:[^\n]|\n(?!\n))*:\n\n```cpp\n(.*?)```'
-    return dict(re.findall(paragraph, guide, re.S | re.M))
+KINDS = 'elementwise', 'reduction'  # those that have kernels, in the order of the guide
+ISAS = 'baseline', 'avx2', 'avx512'
 
 
 def new_files(source):
@@ -36,51 +33,39 @@ def new_files(source):
 
 
 class Tree:
-    """A copy of the sources with more files in it."""
+    """A copy of the sources with more ops in it, configured."""
 
     def __init__(self, source, folder, files, compiler):
-        self.root, self.generated, self.compiler = folder / 'tree', folder / 'generated', compiler
-        for part in ('src', 'include', 'backends', 'tools'):
-            shutil.copytree(source / part, self.root / part)
-        self.before = self.contents()
-        for name, text in files.items():
-            if (self.root / name).exists():
-                sys.exit(f'{name} exists already; the example must be a new op')
-            (self.root / name).write_text(text)
+        self.root, self.build, self.compiler = folder / 'tree', folder / 'build', compiler
+        self.generated = self.build / 'generated'
         self.names = [pathlib.Path(name).stem for name in files]
+        copy_with(source, self.root, files)
+        # Kernels have flags of their own. Optimising the rest would find nothing more.
+        configure(self.root, self.build, compiler, '-DCMAKE_BUILD_TYPE=None',
+                  '-DCMAKE_COMPILE_WARNING_AS_ERROR=ON', '-DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON')
 
-    def contents(self):
-        return {str(p.relative_to(self.root)): p.read_bytes()
-                for p in self.root.rglob('*') if p.is_file()}
-
-    def changed(self):
-        """Files that are not as they were before the ops were added."""
-        return sorted(name for name, text in self.contents().items()
-                      if self.before.get(name) != text)
-
-    def generate(self):
-        ops = [p for pattern in ('defs/*.h', 'defs/*.cpp', 'composite/*.cpp')
-               for p in self.root.glob(f'src/ops/{pattern}')]
-        subprocess.run([sys.executable, self.root / 'tools/generate_ops.py', '--ops', *ops,
-                        '--out', self.generated], check=True)
+    def sources(self):
+        """What is compiled for the ops. Units of kernels keep theirs alone: others take time."""
+        sources = [f'composite/{name}.cpp' for name in self.names]
+        any_name = f'(?:{"|".join(self.names)})'
+        for unit in self.generated.rglob('*.cpp'):
+            text = unit.read_text()
+            kernels = re.findall(rf'.*\n#define FACULA_OP {any_name}\n.*\n', text)
+            if kernels:
+                unit.write_text(''.join(kernels))
+            if re.search(rf'\b{any_name}\b', text):
+                sources.append(unit.relative_to(self.generated))
+        return [*sources, 'backends/cpu/registration.cpp']
 
     def compile(self, unit, *flags):
-        """Compiles one file; returns the compiler's complaints."""
+        """Compiles one file by hand; returns the compiler's complaints."""
         includes = [f'-I{path}' for path in (self.root / 'include', self.generated / 'include',
                                              self.root / 'src', self.root, self.generated,
                                              HERE.parent.parent)]
         result = subprocess.run(
             [self.compiler, '-std=c++20', '-Wall', '-Wextra', '-Werror', *flags, *includes,
-             '-c', unit, '-o', '/dev/null'], capture_output=True, text=True)
+             '-c', unit, '-o', self.build / f'{unit.stem}.o'], capture_output=True, text=True)
         return result.stderr if result.returncode else ''
-
-    def compile_kernel(self, name, kind, isa):
-        unit = self.generated / f'{name}_{isa}.cpp'
-        unit.write_text(f'#include "ops/defs/{name}.h"\n#define FACULA_OP {name}\n'
-                        f'#include "backends/cpu/kernels/{kind}_tu.inc"\n')
-        return self.compile(unit, '-O3', '-fno-math-errno', '-fno-trapping-math',
-                            '-ffp-contract=off', '-DFACULA_KERNEL_TU', f'-DFACULA_ISA={isa}',
-                            *ISA_FLAGS[isa])
 
     def compile_symbolic(self, name, kind):
         """The expression that code generation needs."""
@@ -89,7 +74,23 @@ class Tree:
                else f'programs_of<scalar::{name}_reduction>(1)')
         unit.write_text(f'#include "tests/ops/symbolic_functor.h"\n#include "ops/defs/{name}.h"\n'
                         f'namespace facula::test {{ auto use() {{ return {use}; }} }}\n')
-        return self.compile(unit, '-O0', '-DFACULA_KERNEL_TU')
+        return self.compile(unit, '-DFACULA_KERNEL_TU')
+
+
+def registered(names):
+    """What the library's tables refer to."""
+    kernels = [f'{kind}_{name}' for kind, name in zip(KINDS, names)]
+    return {*(f'facula::ops::define_{name}()' for name in names),
+            *(f'facula::cpu::{isa}::{kernel}' for isa in ISAS for kernel in kernels)}
+
+
+def symbol_problems(listing, names):
+    """Of what nm says of the objects."""
+    symbols = re.findall(r'^[0-9a-f ]{16} (\w) (.*)$', listing, re.M)
+    used = {symbol for kind, symbol in symbols if kind == 'U'}
+    needed = registered(names) | {s for s in used if any(name in s for name in names)}
+    return [f'nothing refers to {s}' for s in sorted(needed - used)] + [
+        f'no object has {s}' for s in sorted(needed - {s for kind, s in symbols if kind != 'U'})]
 
 
 def with_branch(text):
@@ -100,31 +101,32 @@ def with_branch(text):
 def self_test(source, folder, files, compiler):
     name, text = next(iter(files.items()))
     tree = Tree(source, folder, {name: re.sub(r' *\.autocast = .*\n', '', text)}, compiler)
-    tree.generate()
-    if not tree.compile(tree.generated / f'ops/define/{tree.names[0][0]}.cpp', '-O0'):
+    (definition,) = objects_of(tree.build, [f'define/{tree.names[0][0]}.cpp'])
+    if f'{name}:' not in run('ninja', '-C', tree.build, definition, status=1):
         return 'an op without autocast policy compiles'
     (tree.root / name).write_text(with_branch(text))
-    if not tree.compile_symbolic(tree.names[0], 'elementwise'):
+    if not tree.compile_symbolic(tree.names[0], KINDS[0]):
         return 'a functor with a branch has an expression'
-    return 0
+    whole = ''.join(f'{"":16} U {s}\n{0:016} D {s}\n' for s in registered(tree.names))
+    parts = [re.sub(f'.* {kind} .*\n', '', whole, count=1) for kind in 'UD']
+    found = [len(symbol_problems(listing, tree.names)) for listing in (whole, *parts)]
+    return 0 if found == [0, 1, 1] else f'problems without a part of an op: {found}'
 
 
 def problems(tree, module):
-    tree.generate()
+    objects = objects_of(tree.build, tree.sources())
+    run('ninja', '-C', tree.build, '-k', 0, *objects)
     (tree.generated / 'block.h').write_text(module)
-    units = [tree.generated / f'ops/define/{name[0]}.cpp' for name in tree.names[:2]]
-    units += [tree.root / f'src/ops/composite/{tree.names[2]}.cpp',
-              tree.generated / 'ops/functions.cpp', tree.generated / 'ops/registration.cpp',
-              HERE / 'new_ops/use.cpp', HERE / 'new_ops/use_module.cpp']
-    found = [complaint for unit in units if (complaint := tree.compile(unit, '-O0'))]
-    for name, kind in zip(tree.names, ('elementwise', 'reduction')):
-        found += [complaint for isa in ISA_FLAGS
-                  if (complaint := tree.compile_kernel(name, kind, isa))]
-        found += [complaint] if (complaint := tree.compile_symbolic(name, kind)) else []
+    found = [tree.compile(HERE / f'new_ops/{name}.cpp') for name in ('use', 'use_module')]
+    found += [tree.compile_symbolic(name, kind) for name, kind in zip(tree.names, KINDS)]
+    if not any(found):
+        listing = run('nm', '-C', *(tree.build / name for name in ['use.o', *objects]))
+        found = symbol_problems(listing, tree.names)
     listed = (tree.generated / 'ops/ops_index.md').read_text()
     found += [f'{name} is not in the index of ops' for name in tree.names
               if f'`{name}(' not in listed]
-    return found
+    print(f'{len(tree.names)} ops of one file each are in {len(objects)} objects')
+    return [problem for problem in found if problem]
 
 
 def main():
@@ -134,12 +136,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         if '--self-test' in sys.argv:
             sys.exit(self_test(source, pathlib.Path(folder), files, compiler))
-        tree = Tree(source, pathlib.Path(folder), files, compiler)
-        found = problems(tree, module)
-        changed = tree.changed()
-    print(f'{len(files)} ops added by {len(changed)} new files: {", ".join(changed)}')
-    if len(changed) != len(files):
-        found.append('one op must take one file')
+        found = problems(Tree(source, pathlib.Path(folder), files, compiler), module)
     print(*found, sep='\n')
     sys.exit(1 if found else 0)
 
