@@ -14,16 +14,12 @@
 
 #include "cli/commands.h"
 #include "cli/machine_limits.h"
+#include "cli/measure.h"
 
 namespace facula::cli {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 /// One measurement: all epochs, made and read.
 struct Pass {

@@ -24,7 +24,7 @@ ConvShape shape_of(const A& a, IntList input, IntList weight) {
 template <class T>
 void sum_parts_of(T* parts, std::int64_t count, std::int64_t n) {
   constexpr std::int64_t kSlice = 16384;
-  base::parallel_for((n + kSlice - 1) / kSlice, [&](std::int64_t slice) {
+  base::parallel_for(base::divide_up(n, kSlice), [&](std::int64_t slice) {
     const std::int64_t begin = slice * kSlice, length = std::min(kSlice, n - begin);
     for (std::int64_t step = 1; step < count; step *= 2) {
       for (std::int64_t i = 0; i + step < count; i += 2 * step) {

@@ -6,6 +6,7 @@
 #include "backends/cpu/kernels/convert.h"
 #include "backends/cpu/streaming.h"
 #include "base/check.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/shape.h"
@@ -243,7 +244,7 @@ void run_strided_loop(ElementwiseLoop loop, const void* attrs, const Tensor& out
   Plan plan = make_plan(out, inputs);
   set_reach(plan, out, inputs);
   const std::int64_t per_slice = plan.far ? kFarSliceElements : kSliceElements;
-  base::parallel_for((numel + per_slice - 1) / per_slice, [&](std::int64_t slice) {
+  base::parallel_for(base::divide_up(numel, per_slice), [&](std::int64_t slice) {
     const std::int64_t begin = slice * per_slice;
     run_range(plan, loop, attrs, begin, std::min(begin + per_slice, numel));
   });

@@ -5,6 +5,7 @@
 
 #include <facula/parallel.h>
 
+#include "base/divide_up.h"
 #include "base/function_ref.h"
 #include "base/small_vector.h"
 #include "base/thread_pool.h"
@@ -60,13 +61,13 @@ class Lines {
   /// Calls body(offset in a, offset in b, n) for groups of n lines, at most `most`; on all threads.
   void for_each(FunctionRef<void(std::int64_t, std::int64_t, std::int64_t)> body,
                 std::int64_t most) const {
-    const std::int64_t blocks = (columns.size + most - 1) / most;
+    const std::int64_t blocks = base::divide_up(columns.size, most);
     std::int64_t groups = blocks;
     for (const Axis& axis : outer_) groups *= axis.size;
     const std::int64_t work = std::max<std::int64_t>(1, along.size) * std::min(columns.size, most);
     const std::int64_t together =
         std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, work));
-    base::parallel_for((groups + together - 1) / together, [&](std::int64_t slice) {
+    base::parallel_for(base::divide_up(groups, together), [&](std::int64_t slice) {
       const std::int64_t end = std::min((slice + 1) * together, groups);
       for (std::int64_t i = slice * together; i < end; ++i) {
         const std::int64_t column = i % blocks * most;

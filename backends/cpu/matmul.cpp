@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/divide_up.h"
 #include "ops/attrs/linear_fused.h"
 
 namespace facula::cpu {
@@ -118,8 +119,8 @@ MatmulProblem matmul_problem(const KernelArgs& args) {
 MatmulCut::MatmulCut(bool rows, std::int64_t extent, std::int64_t wanted, std::int64_t granule)
     : by_rows(rows) {
   wanted = std::clamp<std::int64_t>(wanted, 1, kMostPieces);
-  step = ((extent + wanted - 1) / wanted + granule - 1) / granule * granule;
-  pieces = (extent + step - 1) / step;
+  step = base::divide_up(base::divide_up(extent, wanted), granule) * granule;
+  pieces = base::divide_up(extent, step);
 }
 
 }  // namespace facula::cpu

@@ -63,7 +63,6 @@ struct MatmulProblem {
   std::byte* out;
   Tensor copies[3];  ///< keeps what had to be copied to become dense
 
-  std::int64_t multiplications() const { return batch * m * n * k; }
   template <class T>
   T* out_at(std::int64_t b, std::int64_t i, std::int64_t j) const {
     return reinterpret_cast<T*>(out) + (b * m + i) * n + j;

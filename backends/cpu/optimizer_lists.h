@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/divide_up.h"
 #include "base/small_vector.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
@@ -32,7 +33,7 @@ class ParameterRow {
   /// parallel.
   template <class F>
   void for_each_run(std::span<const Tensor* const> params, const F& run) const {
-    const std::int64_t slices = (starts_.back() + kSliceElements - 1) / kSliceElements;
+    const std::int64_t slices = base::divide_up(starts_.back(), kSliceElements);
     base::parallel_for(slices, [&](std::int64_t slice) {
       const std::int64_t begin = slice * kSliceElements;
       const std::int64_t end = std::min(begin + kSliceElements, starts_.back());

@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels/gemm.h"
 #include "backends/cpu/kernels/interleave.h"
 #include "backends/cpu/streaming.h"
+#include "base/divide_up.h"
 #include "base/small_vector.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
@@ -62,8 +63,8 @@ struct Plan {
   bool buffered;
   bool stream;  ///< past the caches
 
-  std::int64_t tiles_inner() const { return (inner.size + tile_inner - 1) / tile_inner; }
-  std::int64_t tiles_other() const { return (other.size + tile_other - 1) / tile_other; }
+  std::int64_t tiles_inner() const { return base::divide_up(inner.size, tile_inner); }
+  std::int64_t tiles_other() const { return base::divide_up(other.size, tile_other); }
 };
 
 bool are_interleaved(std::int64_t channels, std::int64_t stride) {
@@ -116,7 +117,7 @@ void run(const Plan& plan, const TensorImpl& source, const TensorImpl& destinati
   for (const Axis& axis : plan.outer) tiles *= axis.size;
   const std::int64_t together =
       std::max<std::int64_t>(1, kSliceElements / (plan.tile_inner * plan.tile_other));
-  base::parallel_for((tiles + together - 1) / together, [&](std::int64_t slice) {
+  base::parallel_for(base::divide_up(tiles, together), [&](std::int64_t slice) {
     const std::int64_t end = std::min((slice + 1) * together, tiles);
     for (std::int64_t tile = slice * together; tile < end; ++tile) {
       const std::int64_t i = tile % across * plan.tile_inner;
@@ -184,7 +185,7 @@ bool copy_short_rows(const Tensor& source, const Tensor& destination) {
   const std::int64_t bytes = axes[0].size * element, rows = to.numel / axes[0].size;
   if (bytes > kLongestRow) return false;
   const std::int64_t together = std::max<std::int64_t>(1, kSliceBytes / bytes);
-  base::parallel_for((rows + together - 1) / together, [&](std::int64_t slice) {
+  base::parallel_for(base::divide_up(rows, together), [&](std::int64_t slice) {
     const std::int64_t end = std::min((slice + 1) * together, rows);
     for (std::int64_t row = slice * together, count; row < end; row += count) {
       count = std::min(next.size - row % next.size, end - row);

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/divide_up.h"
 #include "base/per_thread.h"
 #include "data/stage_times.h"
 #include "io/file.h"
@@ -65,7 +66,7 @@ int denominator_for(const io::ImageHeader& header, std::int64_t shorter_side) {
   if (shorter_side == 0 || header.format != io::ImageFormat::jpeg) return 1;
   int denominator = 8;
   while (denominator > 1 &&
-         (std::min(header.height, header.width) + denominator - 1) / denominator < shorter_side) {
+         base::divide_up(std::min(header.height, header.width), denominator) < shorter_side) {
     denominator /= 2;
   }
   return denominator;
@@ -78,8 +79,8 @@ class ImageFileSource final : public PixelSource {
         file_(io::read_file(path_, kMaxFileBytes, FileMemory::take())),
         header_(io::read_image_header(file_, path_)),
         denominator_(denominator_for(header_, shorter_side)) {
-    height = (header_.height + denominator_ - 1) / denominator_;
-    width = (header_.width + denominator_ - 1) / denominator_;
+    height = base::divide_up(header_.height, denominator_);
+    width = base::divide_up(header_.width, denominator_);
     channels = colors == FileColors::rgb ? 3 : header_.channels;
   }
 

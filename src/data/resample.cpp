@@ -10,6 +10,7 @@
 #include <facula/error.h>
 
 #include "base/check.h"
+#include "base/divide_up.h"
 #include "base/per_thread.h"
 #include "data/pixel_kernels.h"
 
@@ -203,7 +204,7 @@ class Strip {
   void need(std::int64_t begin, std::int64_t end) {
     if (end <= end_) return;
     const std::int64_t kept = end_ - begin;
-    const std::int64_t steps = (end - end_ + kRowsAtOnce - 1) / kRowsAtOnce;
+    const std::int64_t steps = base::divide_up(end - end_, kRowsAtOnce);
     const std::int64_t last = std::min(last_, end_ + steps * kRowsAtOnce);
     std::uint8_t* strip = at_least(memory_, (last - begin) * stride_);
     std::memmove(strip, strip + (begin - begin_) * stride_,

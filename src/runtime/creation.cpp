@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "base/check.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "core/number_range.h"
 #include "core/tensor_impl.h"
@@ -80,7 +81,7 @@ Tensor values_by(const char* op, std::int64_t count, const TensorOptions& option
   if (options.device.is_null()) return values;
   auto* data = values.impl()->typed<T>();
   constexpr std::int64_t kSlice = 1 << 15;
-  base::parallel_for((count + kSlice - 1) / kSlice, [&](std::int64_t slice) {
+  base::parallel_for(base::divide_up(count, kSlice), [&](std::int64_t slice) {
     const std::int64_t end = std::min(count, (slice + 1) * kSlice);
     const F value = value_of;  // a copy, which no store can change
     T* const to = data;

@@ -198,8 +198,6 @@ void record_fused(const Normalized& n, Relu relu, Outputs& outputs) {
   hooks.record(Call{op(OpId::batch_norm_relu), inputs, 4, &attrs}, {results, 3});
 }
 
-}  // namespace
-
 /// True if elements of an operand may change unnoticed.
 bool reads_exposed(const Call& call) {
   return std::ranges::any_of(std::span(call.inputs, call.count), [](const Tensor* input) {
@@ -207,6 +205,8 @@ bool reads_exposed(const Call& call) {
     return impl && impl->storage && impl->storage->is_exposed();
   });
 }
+
+}  // namespace
 
 bool defer_call(const Call& call, const SmallVector<OutputSpec, 4>& specs, Outputs& outputs) {
   const OpId id = call.op.id;

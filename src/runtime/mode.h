@@ -13,7 +13,7 @@ enum Mode : std::uint32_t {
   kProfiling = 1u << 4,      ///< calls are told to hooks.profile_begin, _end; nothing sets it yet
   kAnomaly = 1u << 5,        ///< nodes remember where they were made; gradients are checked
   kDeterministic = 1u << 6,  ///< for nondeterministic implementations, once there are any
-  kReference = 1u << 7,      ///< lists' last implementation runs, in double; nothing sets it yet
+  kReference = 1u << 7,      ///< lists' last implementation runs, in double
   kVerbose = 1u << 8,        ///< each call is logged
   kCheckpoint = 1u << 9,     ///< a checkpointed segment runs: what is saved goes to it
   kFirstCall = 1u << 10,     ///< the thread has not asked yet whether FACULA_VERBOSE is set

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "base/check.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "core/number_range.h"
 #include "core/tensor_impl.h"
@@ -130,7 +131,7 @@ Tensor randint(std::int64_t low, std::int64_t high, IntList sizes, const TensorO
   const auto range = static_cast<std::uint64_t>(high) - static_cast<std::uint64_t>(low);
   constexpr std::int64_t kSlice = 1 << 14;
   const std::int64_t n = values.numel();
-  base::parallel_for((n + kSlice - 1) / kSlice, [&](std::int64_t slice) {
+  base::parallel_for(base::divide_up(n, kSlice), [&](std::int64_t slice) {
     const std::int64_t end = std::min(n, (slice + 1) * kSlice);
     for (std::int64_t i = slice * kSlice; i < end; ++i) data[i] = low + scaled(data[i], range);
   });

@@ -17,7 +17,7 @@ template <class T>
 }
 template <class T>
 [[gnu::always_inline]] inline T passed(T x, T cap, T g) {
-  return (x <= T(0)) | (x >= cap) ? T(0) : g;
+  return ((x <= T(0)) | (x >= cap)) ? T(0) : g;
 }
 
 template <class T, int Lanes>

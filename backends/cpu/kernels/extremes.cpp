@@ -171,7 +171,7 @@ bool place_in_short_row(const T* x, std::int64_t n, std::int64_t* place) {
   for (std::int64_t i = 0; i < n; i += B::kLanes) {
     const typename B::Values own = B::load(x + begin(i));
     const typename B::Rounds at = lane + static_cast<Round>(begin(i));
-    first = (own == extreme) & (at < first) ? at : first;
+    first = ((own == extreme) & (at < first)) ? at : first;
   }
   first = joined_lanes<B::kLanes / 2>(
       first, [](auto one, auto other) FACULA_INLINED { return other < one ? other : one; });

@@ -145,7 +145,7 @@ struct Slices {
   std::int64_t count;
 
   Slices(std::int64_t n, std::int64_t wanted)
-      : images((n + wanted - 1) / wanted), count((n + images - 1) / images) {}
+      : images(base::divide_up(n, wanted)), count(base::divide_up(n, images)) {}
 };
 
 /// Pixels of a batch: whole images, or a part of one.
@@ -352,10 +352,10 @@ class Pieces {
     const std::int64_t pixels = std::max<std::int64_t>(1, s.oh * s.ow);
     images_ = std::clamp<std::int64_t>(kMostPixels / pixels, 1, most_images);
     lines_ = std::clamp<std::int64_t>(kMostPixels / std::max<std::int64_t>(1, s.ow), 1, s.oh);
-    bands_ = (s.oh + lines_ - 1) / lines_;
+    bands_ = base::divide_up(s.oh, lines_);
   }
 
-  std::int64_t count() const { return (s_.n + images_ - 1) / images_ * bands_; }
+  std::int64_t count() const { return base::divide_up(s_.n, images_) * bands_; }
   bool of_whole_images() const { return bands_ == 1; }
 
   Band operator[](std::int64_t i) const {
@@ -433,7 +433,7 @@ void run_backward_weight(const KernelArgs& args, ConvShape s) {
   const std::int64_t by_work = s.n * s.multiplications_per_image() / kSliceWork;
   const std::int64_t wanted =
       std::clamp<std::int64_t>(std::min(by_memory, by_work), 1, kMostChunks);
-  const Pieces pieces(s, (s.n + wanted - 1) / wanted);
+  const Pieces pieces(s, base::divide_up(s.n, wanted));
   const Batch grad(args.in(0), !pieces.of_whole_images()), x(met, !pieces.of_whole_images());
   const Slices chunks(pieces.count(), wanted);
   const memory::desc inside = layout_of(pieces);

@@ -131,7 +131,7 @@ const ExtremeLoops<T>& extreme_loops() {
 template <bool greatest, class T>
 std::int64_t extreme_of_parts(const T* x, std::int64_t n, bool ask) {
   constexpr std::int64_t kPart = 1 << 16;
-  const std::int64_t parts = (n + kPart - 1) / kPart;
+  const std::int64_t parts = base::divide_up(n, kPart);
   const Scratch<std::int64_t> places(parts);
   base::parallel_for(parts, [&](std::int64_t part) {
     const std::int64_t begin = part * kPart;

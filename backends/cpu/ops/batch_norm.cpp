@@ -9,6 +9,7 @@
 #include "backends/cpu/loops_of.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/streaming.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
 #include "ops/attrs/batch_norm_apply.h"
@@ -55,8 +56,8 @@ struct Layout {
     rows = batch * plane;
     rows_per_slice = std::clamp<std::int64_t>(kSliceElements / std::max<std::int64_t>(1, channels),
                                               1, kSliceRows);
-    parts = (plane + kPart - 1) / kPart;
-    slices = by_rows ? (rows + rows_per_slice - 1) / rows_per_slice : batch * parts;
+    parts = base::divide_up(plane, kPart);
+    slices = by_rows ? base::divide_up(rows, rows_per_slice) : batch * parts;
   }
 
   /// Calls body(first row, row count) for each slice of rows.
@@ -73,7 +74,7 @@ struct Layout {
     const std::int64_t group =
         std::max<std::int64_t>(1, kSliceElements / std::clamp<std::int64_t>(plane, 1, kPart));
     const std::int64_t count = slices * channels;
-    base::parallel_for((count + group - 1) / group, [&](std::int64_t task) {
+    base::parallel_for(base::divide_up(count, group), [&](std::int64_t task) {
       const std::int64_t first = task * group, end = std::min(first + group, count);
       std::int64_t part = first % parts, c = first / parts % channels;
       std::int64_t n = first / parts / channels;

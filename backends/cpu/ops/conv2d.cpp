@@ -83,7 +83,6 @@ struct Shifts {
   const PaddedPlanes& planes;
   const ConvShape& s;
 
-  std::int64_t count() const { return planes.channels * s.kh * s.kw; }
   void fill(std::int64_t* offsets, bool mirrored) const {
     for (std::int64_t c = 0; c < planes.channels; ++c) {
       for (std::int64_t i = 0; i < s.kh; ++i) {
@@ -247,7 +246,7 @@ void scatter_input_gradient(const KernelArgs& args, const ConvShape& s) {
   const std::int64_t pixels = (s.oh - 1) * planes.padded_w + s.ow;
   const std::int64_t together =
       std::max<std::int64_t>(1, kSliceWork / (s.c * s.oc * taps * pixels));
-  base::parallel_for((s.n + together - 1) / together, [&](std::int64_t slice) {
+  base::parallel_for(base::divide_up(s.n, together), [&](std::int64_t slice) {
     const Scratch<T> wide(spread.plain() ? 0 : spread.numel());
     const Scratch<T> padded(planes.plain() ? 0 : planes.numel());
     for (std::int64_t n = slice * together; n < std::min((slice + 1) * together, s.n); ++n) {

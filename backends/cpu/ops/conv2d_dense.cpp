@@ -11,6 +11,7 @@
 #include <facula/ops.h>
 
 #include "backends/cpu/registration.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 
 namespace facula::cpu {
@@ -62,7 +63,7 @@ class Pairs {
 /// Calls body(first, last) for groups of output channels, on all threads.
 template <class Body>
 void for_channels(std::int64_t channels, Body body) {
-  base::parallel_for((channels + kSliceChannels - 1) / kSliceChannels, [&](std::int64_t slice) {
+  base::parallel_for(base::divide_up(channels, kSliceChannels), [&](std::int64_t slice) {
     const std::int64_t first = slice * kSliceChannels;
     body(first, std::min(first + kSliceChannels, channels));
   });

@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels/convert.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/transpose.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
 
@@ -35,7 +36,7 @@ void copy_elements(const Tensor& source, const Tensor& destination) {
 void zero_elements(const Tensor& dense) {
   constexpr std::int64_t kSliceBytes = 1 << 18;
   const std::int64_t bytes = dense.nbytes();
-  base::parallel_for((bytes + kSliceBytes - 1) / kSliceBytes, [&](std::int64_t slice) {
+  base::parallel_for(base::divide_up(bytes, kSliceBytes), [&](std::int64_t slice) {
     const std::int64_t begin = slice * kSliceBytes;
     std::memset(dense.impl()->data + begin, 0,
                 static_cast<std::size_t>(std::min(kSliceBytes, bytes - begin)));
@@ -52,7 +53,8 @@ void write(const KernelArgs& args) {
   const TensorImpl& to = *destination.impl();
   const TensorImpl& from = *source.impl();
   if (to.storage != from.storage || to.numel == 0) return copy_elements(source, destination);
-  if (to.data == from.data && to.stride_list() == from.stride_list()) return;
+  if (to.data == from.data && same_sizes(to, from) && to.stride_list() == from.stride_list())
+    return;
   // Source and destination may overlap: go through a copy.
   const Tensor temporary = new_tensor(source.sizes(), source.dtype(), kCPU);
   copy_elements(source, temporary);

@@ -6,6 +6,7 @@
 #include "backends/cpu/copy.h"
 #include "backends/cpu/registration.h"
 #include "base/check.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
 #include "ops/attrs/gather.h"
@@ -61,14 +62,14 @@ class Indexed {
     // Columns per slice: a table with one row per index has little else to cut for writing.
     const std::int64_t block =
         action == Action::gather ? 4096 : std::clamp<std::int64_t>(columns_.size / 16, 64, 4096);
-    const std::int64_t blocks = (columns_.size + block - 1) / block;
+    const std::int64_t blocks = base::divide_up(columns_.size, block);
     const std::int64_t work = along_.size * std::min(columns_.size, block);
     const std::int64_t group = std::max<std::int64_t>(1, kSliceElements / work);
     // Reading may be cut anywhere; writing only between places.
     const std::int64_t cuts = action == Action::gather ? (work - 1) / kSliceElements + 1 : 1;
-    const std::int64_t rows = (along_.size + cuts - 1) / cuts;
+    const std::int64_t rows = base::divide_up(along_.size, cuts);
     const std::int64_t pieces = units_ * blocks;
-    base::parallel_for((pieces + group - 1) / group * cuts, [&](std::int64_t slice) {
+    base::parallel_for(base::divide_up(pieces, group) * cuts, [&](std::int64_t slice) {
       const std::int64_t first = slice % cuts * rows;
       const std::int64_t end = std::min(first + rows, along_.size);
       const std::int64_t begin = slice / cuts * group, last = std::min(begin + group, pieces);
@@ -289,16 +290,14 @@ void begin_with_self(const KernelArgs& args, const Tensor& index, int dim) {
   const std::int64_t limit = out.dim() > 0 ? out.sizes()[dim] : 1;
   const Tensor dense = index.contiguous();
   const auto* places = dense.impl()->typed<std::int64_t>();
-  base::parallel_for((dense.numel() + kSliceElements - 1) / kSliceElements,
-                     [&](std::int64_t slice) {
-                       const std::int64_t begin = slice * kSliceElements;
-                       const std::int64_t end = std::min(begin + kSliceElements, dense.numel());
-                       bool outside = false;
-                       for (std::int64_t i = begin; i < end; ++i)
-                         outside |= places[i] < 0 || places[i] >= limit;
-                       // dispatch_over() goes the ordinary way then, which names it.
-                       check<IndexError>(!outside, "an index is out of range");
-                     });
+  base::parallel_for(base::divide_up(dense.numel(), kSliceElements), [&](std::int64_t slice) {
+    const std::int64_t begin = slice * kSliceElements;
+    const std::int64_t end = std::min(begin + kSliceElements, dense.numel());
+    bool outside = false;
+    for (std::int64_t i = begin; i < end; ++i) outside |= places[i] < 0 || places[i] >= limit;
+    // dispatch_over() goes the ordinary way then, which names it.
+    check<IndexError>(!outside, "an index is out of range");
+  });
 }
 
 void scatter(const KernelArgs& args) {

@@ -78,7 +78,7 @@ class Tiles {
     const std::int64_t together =
         cut.pieces > 1 ? 1
                        : std::max<std::int64_t>(1, kSliceWork / std::max<std::int64_t>(1, work()));
-    const std::int64_t groups = (p_.batch + together - 1) / together;
+    const std::int64_t groups = base::divide_up(p_.batch, together);
     base::parallel_for(groups * cut.pieces, [&](std::int64_t slice) {
       const std::int64_t begin = slice % cut.pieces * cut.step;
       const std::int64_t first = slice / cut.pieces * together;
@@ -98,7 +98,7 @@ class Tiles {
   void activate_rows() const {
     if (!p_.activation.op()) return;
     const std::int64_t together = std::max<std::int64_t>(1, kActivatedElements / p_.n);
-    base::parallel_for((p_.m + together - 1) / together, [&](std::int64_t slice) {
+    base::parallel_for(base::divide_up(p_.m, together), [&](std::int64_t slice) {
       const std::int64_t i = slice * together;
       p_.activation.apply(out(0, i, 0), std::min(together, p_.m - i), p_.n, p_.n);
     });

@@ -7,6 +7,7 @@
 #include "backends/cpu/kernels/pair_loss.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/loss.h"
@@ -27,7 +28,7 @@ void run(const KernelArgs& args, TermSumOf<T> sum_of) {
   const TermSum<T> sum = sum_of(pair_loss_named(attrs.loss).term);
   check<ValueError>(sum != nullptr, "pair_loss: add {} to kernels/pair_loss.cpp", attrs.loss);
   const T *x = self.impl()->typed<T>(), *y = target.impl()->typed<T>();
-  const std::int64_t numel = self.numel(), slices = (numel + kSlice - 1) / kSlice;
+  const std::int64_t numel = self.numel(), slices = base::divide_up(numel, kSlice);
   const bool beyond_caches = self.nbytes() + target.nbytes() > most_near_bytes();
   const std::int64_t ahead = !beyond_caches ? 0 : far_last_level() ? 4096 : 2048;
   const Scratch<double> sums(slices);

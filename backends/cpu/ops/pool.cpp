@@ -11,6 +11,7 @@
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/streaming.h"
 #include "base/check.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
 #include "ops/attrs/avg_pool2d.h"
@@ -32,8 +33,7 @@ struct Span {
 Span span_of(const PoolAxis& axis, std::int64_t size, std::int64_t window) {
   const std::int64_t start = window * axis.stride - axis.padding;
   const std::int64_t first = axis.first(window);
-  const std::int64_t fitting =
-      first < size ? (size - first + axis.dilation - 1) / axis.dilation : 0;
+  const std::int64_t fitting = first < size ? base::divide_up(size - first, axis.dilation) : 0;
   const std::int64_t count = std::min(axis.kernel - axis.skipped(window), fitting);
   const std::int64_t end = std::min(start + axis.kernel, size + axis.padding);
   return {static_cast<std::int32_t>(first),
@@ -67,7 +67,7 @@ std::int64_t slice_of(std::int64_t n) {
 /// Calls body(i) for i < n, whose groups are spread over the threads.
 template <class Body>
 void for_groups(std::int64_t n, std::int64_t group, Body body) {
-  base::parallel_for((n + group - 1) / group, [&](std::int64_t slice) {
+  base::parallel_for(base::divide_up(n, group), [&](std::int64_t slice) {
     const std::int64_t end = std::min((slice + 1) * group, n);
     for (std::int64_t i = slice * group; i < end; ++i) body(i);
   });
@@ -96,7 +96,7 @@ void for_bands(const Images& in, const Images& out, Body body) {
     });
   }
   const std::int64_t lines = slice_of(elements / std::max<std::int64_t>(1, out.height));
-  const std::int64_t bands = (out.height + lines - 1) / lines;
+  const std::int64_t bands = base::divide_up(out.height, lines);
   for_groups(out.count * bands, 1, [&](std::int64_t slice) {
     const std::int64_t begin = slice % bands * lines;
     body(slice / bands, Band{begin, std::min(begin + lines, out.height)});
@@ -111,8 +111,7 @@ std::int32_t narrow(std::int64_t value) { return static_cast<std::int32_t>(value
 template <class Body>
 void for_windows(const Images& in, const Images& out, const Span& row, std::int64_t row_step,
                  const PoolAxis& columns, std::int64_t rows_below, Body body) {
-  const std::int64_t begin =
-      std::min(out.width, (columns.padding + columns.stride - 1) / columns.stride);
+  const std::int64_t begin = std::min(out.width, base::divide_up(columns.padding, columns.stride));
   const std::int64_t reach = (columns.kernel - 1) * columns.dilation + 1;
   const std::int64_t fitting = in.width + columns.padding - reach;
   const std::int64_t end =

@@ -2,6 +2,7 @@
 #include "backends/cpu/kernels/random.h"
 #include "backends/cpu/elementwise.h"
 #include "backends/cpu/registration.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
 #include "ops/attrs/philox_dropout.h"
@@ -22,7 +23,7 @@ void fill(Kernel kernel, const Tensor& state, const Tensor& out) {
   const auto offset = static_cast<std::uint64_t>(words[1]);
   const std::int64_t n = out.numel();
   T* values = out.impl()->typed<T>();
-  base::parallel_for((n + kSliceElements - 1) / kSliceElements, [&](std::int64_t slice) {
+  base::parallel_for(base::divide_up(n, kSliceElements), [&](std::int64_t slice) {
     const std::int64_t first = slice * kSliceElements;
     kernel(seed, offset, first, std::min(kSliceElements, n - first), values + first);
   });

@@ -8,6 +8,7 @@
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
 #include "backends/cpu/streaming.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
 #include "ops/attrs/cross_entropy_loss.h"
@@ -48,7 +49,7 @@ std::int64_t rows_per_slice(std::int64_t n) {
 /// Calls body(first row, last row) for slices of `group` rows.
 template <class Body>
 void for_rows(std::int64_t rows, std::int64_t group, Body body) {
-  base::parallel_for((rows + group - 1) / group, [&](std::int64_t slice) {
+  base::parallel_for(base::divide_up(rows, group), [&](std::int64_t slice) {
     body(slice * group, std::min((slice + 1) * group, rows));
   });
 }
@@ -301,7 +302,7 @@ void loss_forward(const KernelArgs& args) {
   const bool per_row = attrs.reduction == "none";
   // Partial sums by slice, joined in order: independent of the number of threads.
   const std::int64_t slice = rows_per_slice(classes);
-  SmallVector<double, 16> sums(static_cast<std::size_t>((rows + slice - 1) / slice), 0.0);
+  SmallVector<double, 16> sums(static_cast<std::size_t>(base::divide_up(rows, slice)), 0.0);
   const auto losses_of = [&](std::int64_t first, std::int64_t last) {
     for (std::int64_t i = first; i < last; ++i) {
       const T loss = targets.counts(i)

@@ -9,6 +9,7 @@
 #include "backends/cpu/loops_of.h"
 #include "backends/cpu/registration.h"
 #include "backends/cpu/scratch.h"
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/channels.h"
@@ -36,7 +37,7 @@ void for_lines(std::int64_t lines, std::int64_t elements_per_line, Body body) {
   constexpr std::int64_t kSliceElements = 16384;
   const std::int64_t group =
       std::max<std::int64_t>(1, kSliceElements / std::max<std::int64_t>(1, elements_per_line));
-  base::parallel_for((lines + group - 1) / group, [&](std::int64_t slice) {
+  base::parallel_for(base::divide_up(lines, group), [&](std::int64_t slice) {
     const std::int64_t last = std::min((slice + 1) * group, lines);
     for (std::int64_t line = slice * group; line < last; ++line) body(line);
   });

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "base/divide_up.h"
 #include "io/images/jpeg.h"
 #include "io/images/png.h"
 
@@ -75,7 +76,7 @@ bool within(int64_t start, int64_t size, int64_t limit) {
 ImageRegion checked_region(const ImageHeader& header, const ImageRegion& region,
                            const std::string& name, int denominator) {
   check_scale(header, denominator, name);
-  const auto scaled = [&](int64_t size) { return (size + denominator - 1) / denominator; };
+  const auto scaled = [&](int64_t size) { return base::divide_up(size, denominator); };
   check<ValueError>(within(region.top, region.height, scaled(header.height)) &&
                         within(region.left, region.width, scaled(header.width)),
                     "{}: the region of {}x{} pixels at row {}, column {} is not inside the image "

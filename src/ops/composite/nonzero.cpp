@@ -4,6 +4,7 @@
 
 #include <facula/ops.h>
 
+#include "base/divide_up.h"
 #include "base/thread_pool.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/checks.h"
@@ -49,7 +50,7 @@ Tensor nonzero(const Tensor& self) {
   const Tensor mask =
       in_call("nonzero", {&self}, [&] { return (self.detach() != 0).cpu().contiguous(); });
   const bool* hits = mask.data_ptr<bool>();
-  const std::int64_t numel = mask.numel(), slices = (numel + kSlice - 1) / kSlice;
+  const std::int64_t numel = mask.numel(), slices = base::divide_up(numel, kSlice);
   std::vector<std::int64_t> first(static_cast<std::size_t>(slices) + 1, 0);
   base::parallel_for(slices, [&](std::int64_t s) {
     first[s + 1] = std::count(hits + s * kSlice, hits + std::min(numel, (s + 1) * kSlice), true);

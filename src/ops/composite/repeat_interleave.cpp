@@ -33,7 +33,7 @@ CompositeDef define_repeat_interleave() {
       .doc =
           "A copy in which every entry of dimension dim comes `repeats` times in a row; without "
           "dim, every element of the flattened tensor.  self: [*] -> [*] with dim `repeats` times "
-          "as long (without dim: [N]).",
+          "as long (without dim: [N]); at most 7 dimensions.",
       .samples =
           [](Samples& s) {
             s.add({s.normal({2, 3}), 2, 1});

@@ -23,7 +23,7 @@ struct amax_reduction : Reduction {
     greatest = select(c > greatest, c, greatest);
     greatest = select(d > greatest, d, greatest);
     greatest = select(greatest > total, greatest, total);
-    return isunordered(a, b) | isunordered(c, d) ? quiet_nan<A>() : greatest;
+    return (isunordered(a, b) | isunordered(c, d)) ? quiet_nan<A>() : greatest;
   }
   template <class A>
   FACULA_FN A combine(A a, A b) const {

@@ -23,7 +23,7 @@ struct amin_reduction : Reduction {
     least = select(c < least, c, least);
     least = select(d < least, d, least);
     least = select(least < total, least, total);
-    return isunordered(a, b) | isunordered(c, d) ? quiet_nan<A>() : least;
+    return (isunordered(a, b) | isunordered(c, d)) ? quiet_nan<A>() : least;
   }
   template <class A>
   FACULA_FN A combine(A a, A b) const {

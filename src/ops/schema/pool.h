@@ -1,6 +1,7 @@
 // Shape rules of 2-d pooling.
 #pragma once
 
+#include "base/divide_up.h"
 #include "ops/schema/op_def.h"
 
 namespace facula {
@@ -16,7 +17,7 @@ struct PoolAxis {
   /// How many of a window's elements lie in the padding before the input.
   std::int64_t skipped(std::int64_t window) const {
     const std::int64_t before = padding - window * stride;
-    return before > 0 ? (before + dilation - 1) / dilation : 0;
+    return before > 0 ? base::divide_up(before, dilation) : 0;
   }
   /// The first element of a window after those. Not in the input if all others lie behind it.
   std::int64_t first(std::int64_t window) const {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/divide_up.h"
 #include "core/tensor_impl.h"
 
 namespace facula {
@@ -24,7 +25,7 @@ Tensor reserve_random(Generator* generator, std::int64_t numel, DType dtype) {
   const std::int64_t per_block = size_of(dtype) == 8 ? 2 : 4;
   Tensor state = new_tensor({2}, kInt64, kCPU);
   auto* words = state.impl()->typed<std::int64_t>();
-  const auto count = static_cast<std::uint64_t>((numel + per_block - 1) / per_block);
+  const auto count = static_cast<std::uint64_t>(base::divide_up(numel, per_block));
   const RandomLog::Entry reserved = RandomLogScope::reserve(current_scope, source, count);
   words[0] = static_cast<std::int64_t>(reserved.seed);
   words[1] = static_cast<std::int64_t>(reserved.offset);
