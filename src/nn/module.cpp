@@ -356,6 +356,7 @@ namespace {
 /// Gives the tensor that `target` refers to, wherever it is held, the elements of `source`.
 void replace_elements(const Tensor& target, const Tensor& source) {
   TensorImpl& to = *target.impl();
+  runtime::settle_readers(to.storage);  // they hold the handle that changes
   TensorImpl& from = *source.impl();
   std::swap(to.storage, from.storage);
   std::swap(to.data, from.data);

@@ -76,7 +76,7 @@ void publish(Waiting& waiting, const Tensor& result) {
   Storage& from = *result.impl()->storage;
   Storage& to = *waiting.storage;
   to.deleter = std::exchange(from.deleter, nullptr);
-  to.context = std::exchange(from.context, nullptr);
+  __atomic_store_n(&to.context, std::exchange(from.context, nullptr), __ATOMIC_RELEASE);
   __atomic_store_n(&to.data, std::exchange(from.data, nullptr), __ATOMIC_RELEASE);
 }
 

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
+#include <thread>
 #include <vector>
 
 #include <facula/autograd.h>
@@ -10,6 +12,7 @@
 #include <facula/ops.h>
 
 #include "tests/support/expect.h"
+#include "tests/support/problems.h"
 
 namespace facula::nn {
 namespace {
@@ -252,6 +255,38 @@ TEST(DeferralHistory, TensorsOfInferenceModeAreNotSaved) {
       return relu(b.seen(std::move(normalized) + b.skip));
     });
   }
+}
+
+TEST(DeferralHistory, ResultsAreDroppedWhileOthersLookForThem) {
+  Sequential net{BatchNorm2d({.features = 32}), ReLU()};
+  net.eval();
+  const Tensor x = randn({1, 32, 32, 32});
+  std::atomic<bool> stop = false;
+  // Whoever gets an address has waiting readers of the memory computed.
+  std::thread other([&] {
+    while (!stop) (void)x.data_ptr<float>();
+  });
+  {
+    const NoGradGuard no_grad;
+    for (int i = 0; i < (kSanitized ? 300 : 20000); ++i) const Tensor dropped = net(x);
+  }
+  stop = true;
+  other.join();
+}
+
+TEST(DeferralHistory, ModulesMayBeConvertedAfterACall) {
+  const NoGradGuard no_grad;
+  Sequential net{Conv2d({.in = 8, .out = 32, .kernel = 3, .padding = 1}), ReLU()};
+  const Tensor x = randn({1, 8, 40, 40}), expected = net(x).clone();
+  net[0].register_forward_pre_hook([](const Module& m, const Tensor&) {
+    const_cast<Module&>(m).to(kFloat32);
+    return Tensor();
+  });
+  net[0].register_forward_hook([](const Module& m, const Tensor&, const Tensor&) {
+    const_cast<Module&>(m).to(kFloat64);
+    return Tensor();
+  });
+  EXPECT_TRUE(equal(net(x), expected));
 }
 
 }  // namespace
