@@ -11,8 +11,9 @@
 
 namespace facula {
 
-/// A dynamically typed argument or result of an op.
-class Argument {
+/// A dynamically typed argument or result of an op. Calls hold many of them: what makes and ends
+/// one is not repeated in each.
+class FACULA_API Argument {
  public:
   enum class Kind : std::uint8_t {
     none,
@@ -26,20 +27,25 @@ class Argument {
     string
   };
 
-  Argument() = default;
-  Argument(NoneType) {}
-  Argument(Tensor value) : kind(Kind::tensor), tensor(std::move(value)) {}
-  Argument(std::vector<Tensor> values) : kind(Kind::tensors), tensors(std::move(values)) {}
-  Argument(double value) : kind(Kind::floating), floating(value) {}
-  Argument(float value) : Argument(static_cast<double>(value)) {}
-  Argument(std::int64_t value) : kind(Kind::integer), integer(value) {}
-  Argument(int value) : Argument(static_cast<std::int64_t>(value)) {}
-  Argument(bool value) : kind(Kind::boolean), integer(value) {}
-  Argument(std::vector<std::int64_t> values) : kind(Kind::integers), integers(std::move(values)) {}
-  Argument(Dims values) : Argument(IntList(values).vec()) {}
-  Argument(DType value) : kind(Kind::dtype), dtype(value) {}
-  Argument(std::string value) : kind(Kind::string), string(std::move(value)) {}
-  Argument(const char* value) : Argument(std::string(value)) {}
+  Argument();
+  Argument(NoneType);
+  Argument(Tensor value);
+  Argument(std::vector<Tensor> values);
+  Argument(double value);
+  Argument(float value);
+  Argument(std::int64_t value);
+  Argument(int value);
+  Argument(bool value);
+  Argument(std::vector<std::int64_t> values);
+  Argument(const Dims& values);
+  Argument(DType value);
+  Argument(std::string value);
+  Argument(const char* value);
+  Argument(const Argument&);
+  Argument(Argument&&) noexcept;
+  Argument& operator=(const Argument&);
+  Argument& operator=(Argument&&) noexcept;
+  ~Argument();
 
   Kind kind = Kind::none;
   Tensor tensor;

@@ -238,6 +238,27 @@ const DynamicOp* find_dynamic_op(std::string_view name) {
 
 }  // namespace ops
 
+Argument::Argument() = default;
+Argument::Argument(NoneType) {}
+Argument::Argument(Tensor value) : kind(Kind::tensor), tensor(std::move(value)) {}
+Argument::Argument(std::vector<Tensor> values) : kind(Kind::tensors), tensors(std::move(values)) {}
+Argument::Argument(double value) : kind(Kind::floating), floating(value) {}
+Argument::Argument(float value) : Argument(static_cast<double>(value)) {}
+Argument::Argument(std::int64_t value) : kind(Kind::integer), integer(value) {}
+Argument::Argument(int value) : Argument(static_cast<std::int64_t>(value)) {}
+Argument::Argument(bool value) : kind(Kind::boolean), integer(value) {}
+Argument::Argument(std::vector<std::int64_t> values)
+    : kind(Kind::integers), integers(std::move(values)) {}
+Argument::Argument(const Dims& values) : Argument(IntList(values).vec()) {}
+Argument::Argument(DType value) : kind(Kind::dtype), dtype(value) {}
+Argument::Argument(std::string value) : kind(Kind::string), string(std::move(value)) {}
+Argument::Argument(const char* value) : Argument(std::string(value)) {}
+Argument::Argument(const Argument&) = default;
+Argument::Argument(Argument&&) noexcept = default;
+Argument& Argument::operator=(const Argument&) = default;
+Argument& Argument::operator=(Argument&&) noexcept = default;
+Argument::~Argument() = default;
+
 std::vector<Tensor> call(std::string_view name, const std::vector<Argument>& arguments,
                          const NamedArguments& named) {
   if (const ops::DynamicOp* op = ops::find_dynamic_op(name)) {

@@ -13,6 +13,14 @@ std::uint64_t next(std::uint64_t& state) {
 
 }  // namespace
 
+void Samples::add(Sample sample) { samples_.push_back(std::move(sample)); }
+
+void Samples::add(std::initializer_list<Argument> sample) { samples_.emplace_back(sample); }
+
+void ErrorSamples::fails(std::initializer_list<Argument> sample, const char* message) {
+  failures_.push_back({sample, message});
+}
+
 Tensor Samples::uniform(IntList sizes, double low, double high) {
   Tensor values = empty(sizes, kFloat32);
   float* data = values.data_ptr<float>();

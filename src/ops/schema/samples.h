@@ -16,7 +16,8 @@ using Sample = std::vector<Argument>;
 /// the order of the calls below.
 class Samples {
  public:
-  void add(Sample sample) { samples_.push_back(std::move(sample)); }
+  void add(Sample sample);
+  void add(std::initializer_list<Argument> sample);
 
   /// Values spread over [low, high], in random order.
   Tensor uniform(IntList sizes, double low, double high);
@@ -48,9 +49,7 @@ class ErrorSamples : public Samples {
     std::string message;
   };
 
-  void fails(Sample sample, std::string message) {
-    failures_.push_back({std::move(sample), std::move(message)});
-  }
+  void fails(std::initializer_list<Argument> sample, const char* message);
   const std::vector<Failure>& failures() const { return failures_; }
 
  private:
