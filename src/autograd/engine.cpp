@@ -344,7 +344,7 @@ Tensor add_gradient(Accumulator& state, const TensorImpl& variable, Tensor& inco
     // Optimizers walk parameter and gradient side by side: give the gradient the same strides, and
     // memory of its own unless it is already nobody else's.
     const TensorImpl& impl = *incoming.impl();
-    const bool own = impl.unique() && impl.storage && alone_in_storage(impl) &&
+    const bool own = impl.unique() && impl.storage && alone_in_storage(impl) && is_dense(impl) &&
                      impl.stride_list() == variable.stride_list();
     if (own) {
       gradient = std::move(incoming);

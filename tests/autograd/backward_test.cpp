@@ -397,5 +397,20 @@ TEST(Backward, GradientsOf16BitTensorsAreFloat32) {
   }
 }
 
+TEST(Backward, GradientsOfPartsOf16BitTensorsAreNotRounded) {
+  for (const DType dtype : {kFloat16, kBFloat16}) {
+    const Tensor x = ones({2}, dtype).requires_grad_();
+    (cat({x, stack({x, x}).flatten()}, 0).to(kFloat32) * 1e6).sum().backward();
+    expect_values(x.grad(), {3e6, 3e6});
+  }
+}
+
+TEST(Backward, LeavesMayBeExpanded) {
+  const Tensor x = ones({1}).expand({3}).requires_grad_();
+  x.sum().backward();
+  x.sum().backward();
+  expect_values(x.grad(), {2, 2, 2});
+}
+
 }  // namespace
 }  // namespace facula

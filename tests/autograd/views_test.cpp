@@ -336,5 +336,17 @@ TEST(Views, OfASharedTensorOnManyThreads) {
   }
 }
 
+TEST(Views, ExpandedOnesFollowTheirTensor) {
+  const Tensor x = leaf({1, 2}), y = x * 1, rows = y.unsqueeze(1).expand({2, 3});
+  y.mul_(2);
+  (rows * 1).sum().backward();
+  expect_values(x.grad(), {6, 6});
+  const Tensor z = x * 1, columns = z.expand({3, 2}).permute({1, 0});
+  z.mul_(2);
+  const Tensor g = autograd::grad({columns.square().sum()}, {x}, {.create_graph = true})[0];
+  expect_values(g, {24, 48});
+  expect_values(autograd::grad({g.sum()}, {x})[0], {24, 24});
+}
+
 }  // namespace
 }  // namespace facula

@@ -31,11 +31,20 @@ OpDef define_as_strided_copy() {
             const TensorOptions like{g.grad().dtype(), g.grad().device()};
             Tensor sum = g.take_sum(0);
             sum = sum.defined() ? sum.contiguous() : zeros(g.input(0).sizes(), like);
+            // A view that was expanded shows elements several times.
+            Dims once = a.size, repeated;
+            for (int d = 0; d < once.size(); ++d) {
+              if (a.stride[d] != 0 || once[d] == 1) continue;
+              repeated.push_back(d);
+              once[d] = 1;
+            }
+            const Tensor grad =
+                repeated.empty() ? g.grad() : facula::sum(g.grad(), repeated, /*keepdim=*/true);
             if (g.higher_order()) {
-              sum = as_strided_scatter(sum, g.grad(), a.size, a.stride, a.storage_offset);
+              sum = as_strided_scatter(sum, grad, once, a.stride, a.storage_offset);
             } else {
               const TensorImpl& impl = *sum.impl();
-              alias(impl, a.size, a.stride, impl.offset + a.storage_offset).add_(g.grad());
+              alias(impl, once, a.stride, impl.offset + a.storage_offset).add_(grad);
             }
             g.set(0, std::move(sum));
           },

@@ -2,6 +2,7 @@
 
 #include <facula/ops.h>
 
+#include "core/promotion.h"
 #include "core/tensor_impl.h"
 #include "ops/schema/channels.h"
 #include "ops/schema/op_def.h"
@@ -52,7 +53,9 @@ void gradient(GradientContext& g) {
     const bool joined = input.dim() == g.grad().dim();
     const std::int64_t end = begin + (joined ? input.sizes()[dim] : 0);
     if (g.needs(i)) {
-      g.set(i, joined ? slice(g.grad(), dim, begin, end).to(input.dtype()) : zeros_like(input));
+      const DType dtype = gradient_dtype(input.dtype());
+      g.set(i, joined ? slice(g.grad(), dim, begin, end).to(dtype)
+                      : zeros(input.sizes(), {dtype, input.device()}));
     }
     begin = end;
   }
