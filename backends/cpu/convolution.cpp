@@ -138,7 +138,7 @@ bool depthwise_by_planes(const KernelArgs& args, const ConvShape& s) {
   if (s.groups == 1 || s.groups != s.c || s.groups != s.oc) return false;
   if (!has_plane_loop(s.kh, s.kw)) return false;
   if (s.stride_h != 1 || s.stride_w != 1 || s.dilation_h != 1) return false;
-  if (s.pad_h >= s.kh || s.pad_w > (s.kw - 1) * s.dilation_w) return false;
+  if (s.pad_h >= s.kh || s.pad_w > (s.kw - 1) * s.dilation_w || mostly_padding(s)) return false;
   const std::int64_t width = kind == ConvKind::forward ? s.ow : s.w;
   const bool filled = 5 * width >= 3 * base::divide_up(width, kVector) * kVector;
   return filled && are_planes(args.in(0)) && are_planes(args.out());

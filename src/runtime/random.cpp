@@ -111,7 +111,7 @@ const Tensor& Tensor::uniform_(double from, double to, Generator* generator) con
 
 const Tensor& Tensor::normal_(double mean, double std, Generator* generator) const {
   check<ValueError>(defined(), "normal_: the tensor is undefined");
-  check<ValueError>(std >= 0, "normal_: the standard deviation {} is negative", std);
+  check<ValueError>(std >= 0, "normal_: the standard deviation is {}, must not be negative", std);
   return in_call("normal_", {this}, [&]() -> const Tensor& {
     return store(*this, randn(sizes(), drawn_for(*this), generator) * std + mean);
   });

@@ -230,5 +230,14 @@ TEST(Depthwise, LeavesOtherGroupsAndTypesToOthers) {
   EXPECT_STREQ(refusal({1, 1, 5, 5}, {1, 1, 3, 3}, 1, kFloat32), "not depthwise");
 }
 
+// Taps far beside the image: lines with margins for them would take 80 GiB.
+TEST(Depthwise, DilationsMayBeFarLargerThanImages) {
+  const std::int64_t far = 2'147'483'647;
+  const Tensor x = ones({1, 8, 3, 20}), w = ones({8, 1, 3, 3});
+  const Tensor y = conv2d(x, w, {}, {1, 1}, {1, far}, {1, far}, 8);
+  EXPECT_TRUE(equal(
+      y, conv2d(x.to(kFloat64), w.to(kFloat64), {}, {1, 1}, {1, far}, {1, far}, 8).to(kFloat32)));
+}
+
 }  // namespace
 }  // namespace facula

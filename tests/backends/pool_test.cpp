@@ -204,5 +204,11 @@ TEST(AveragePool, LargeWindowsLoseNoDigits) {
   }
 }
 
+TEST(MaxPool, WindowsMayBeFarLargerThanImages) {
+  const Tensor x = randn({16, 20, 8, 8});
+  const Tensor all = x.amax({2, 3}, true).expand({16, 20, 8, 8});
+  EXPECT_TRUE(equal(max_pool2d(x, {200'000'001}, {1}, {100'000'000}), all));
+}
+
 }  // namespace
 }  // namespace facula

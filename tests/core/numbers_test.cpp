@@ -265,7 +265,7 @@ TEST(Numbers, DrawnInPlace) {
   EXPECT_ERROR(ValueError, "[2, 1) is empty", x.uniform_(2, 1));
   EXPECT_ERROR(ValueError, "wider than the largest float32", x.uniform_(-3e38, 3e38));
   EXPECT_ERROR(ValueError, "undefined", Tensor().uniform_());
-  EXPECT_ERROR(ValueError, "-1 is negative", x.normal_(0, -1));
+  EXPECT_ERROR(ValueError, "-1, must not be negative", x.normal_(0, -1));
   EXPECT_ERROR(DTypeError, "int64", zeros({2}, kInt64).uniform_());
   EXPECT_ERROR(DTypeError, "int64", rand_like(zeros({2}, kInt64)));
   EXPECT_ERROR(AutogradError, "leaf", leaf({1, 2}).normal_());
@@ -325,6 +325,13 @@ TEST(Numbers, BeyondFloat16IsInfinity) {
 TEST(Numbers, RandomIntegersMayRequireGrad) {
   EXPECT_TRUE(randint(0, 3, {2}, TensorOptions(kFloat32, kCPU, true)).requires_grad());
   EXPECT_ERROR(AutogradError, "int64", randint(0, 3, {2}, TensorOptions(kInt64, kCPU, true)));
+}
+
+TEST(Numbers, FactorsOfIntegersWrapLikeProducts) {
+  const Tensor u = tensor({10, 200}, {2}, kUInt8), two = tensor({2, 2}, {2}, kUInt8);
+  expect_like(addcmul(u, two, two, -3), kUInt8, {254, 188});
+  expect_like(addcmul(u, two, two, 300), kUInt8, {186, 120});
+  expect_like(addcmul(u, two, two, 0.5), kFloat32, {12, 202});
 }
 
 }  // namespace

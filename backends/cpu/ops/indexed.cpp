@@ -274,10 +274,22 @@ void gather(const KernelArgs& args) {
   run_gather({self, args.out(), index, index.strides(), dim}, self.dtype(), "gather");
 }
 
+/// Entries that no loop meets, for `moved` has no elements, must be in range, too.
+void check_unmet(const Tensor& index, const Tensor& moved, const Tensor& self, int dim,
+                 const char* op) {
+  if (moved.numel() > 0) return;
+  const std::int64_t limit = self.dim() > 0 ? self.sizes()[dim] : 1;
+  for (const std::int64_t place : index.to_vector<std::int64_t>()) {
+    check<IndexError>(place >= 0 && place < limit,
+                      "{}: index {} is out of range for a dimension of size {}", op, place, limit);
+  }
+}
+
 void index_select(const KernelArgs& args) {
   const Tensor& self = args.in(0);
   const Tensor index = args.in(1).to(kInt64);
   const int dim = wrap_dim(args.attrs<ops::index_select_attrs>().dim, self.dim(), "index_select");
+  check_unmet(index, args.out(), self, dim, "index_select");
   const Dims strides = list_strides(index, args.out(), dim);
   run_gather({self, args.out(), index, strides, dim}, self.dtype(), "index_select");
 }
@@ -324,6 +336,7 @@ void index_add(const KernelArgs& args) {
   const auto& a = args.attrs<ops::index_add_attrs>();
   const Tensor index = args.in(1).to(kInt64);
   const int dim = wrap_dim(a.dim, out.dim(), "index_add");
+  check_unmet(index, args.in(2), out, dim, "index_add");
   begin_with_self(args, index, dim);
   run_add({out, args.in(2), index, list_strides(index, args.in(2), dim), dim}, out.dtype(), a.alpha,
           "index_add");

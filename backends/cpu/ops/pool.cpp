@@ -235,7 +235,7 @@ class MaxPool {
 
   /// Keeps as many lines as a window is high.
   void run_by_lines(std::int64_t image) const {
-    const Lines lines(out_, rows_.kernel);
+    const Lines lines(out_, std::min(rows_.kernel, in_.height));
     std::int64_t next = 0;
     for (std::int64_t h = 0; h < out_.height; ++h) {
       const Span row = span_of(rows_, in_.height, h);

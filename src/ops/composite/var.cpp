@@ -23,7 +23,8 @@ CompositeDef define_var() {
       .signature = "var(Tensor self, int[] dim=[], int correction=1, bool keepdim=False) -> Tensor",
       .doc =
           "Variance over the given dimensions (none given: all): squared deviations from the mean "
-          "over max(0, count - correction); NaN where that is 0.  self: [*] floating -> [*] "
+          "over max(0, count - correction); NaN or infinite where that is 0.  self: [*] floating "
+          "-> [*] "
           "without dim, or with dim of size 1 (keepdim).",
       .samples =
           [](Samples& s) {

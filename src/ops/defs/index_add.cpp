@@ -74,6 +74,7 @@ OpDef define_index_add() {
                   "take an integer");
             }
             e.fails({e.normal({3}), 0, e.integers({2}, 3, 5), e.normal({2})}, "out of range");
+            e.fails({e.normal({0, 3}), 1, e.integers({2}, 3, 5), e.normal({0, 2})}, "out of range");
             e.fails({e.normal({3}), 0, e.integers({2}, 0, 3), e.integers({2}, 0, 3)},
                     "numeric dtype");
           },

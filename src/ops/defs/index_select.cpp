@@ -54,6 +54,7 @@ OpDef define_index_select() {
             e.fails({e.normal({3}), 0, e.normal({2})}, "expected int64");
             e.fails({e.normal({3}), 0, e.integers({2, 2}, 0, 3)}, "expected one dimension");
             e.fails({e.normal({3}), 0, e.integers({2}, 3, 5)}, "out of range");
+            e.fails({e.normal({0, 3}), 1, e.integers({2}, 3, 5)}, "out of range");
             e.fails({e.normal({3}), 1, e.integers({2}, 0, 3)}, "out of range");
           },
   };
