@@ -36,6 +36,11 @@ std::uint64_t ulps_between(Unsigned a, Unsigned b) {
   return static_cast<std::uint64_t>(std::max(x, y)) - static_cast<std::uint64_t>(std::min(x, y));
 }
 
+/// Of two integers with these bits.
+std::uint64_t far_apart(std::uint64_t a, std::uint64_t b) {
+  return static_cast<std::int64_t>(a) < static_cast<std::int64_t>(b) ? b - a : a - b;
+}
+
 template <class Unsigned>
 Difference compare_bits(const Tensor& a, const Tensor& b) {
   const auto* x = static_cast<const Unsigned*>(a.raw_data());
@@ -52,11 +57,18 @@ Difference compare_bits(const Tensor& a, const Tensor& b) {
       result.nan |= std::isnan(u) != std::isnan(v);
       continue;
     }
-    const double distance = u == v ? 0 : std::abs(u - v);
+    double distance = u == v ? 0 : std::abs(u - v);
+    if constexpr (sizeof(Unsigned) == 8) {
+      // Neighbours beyond 2^53 are one double.
+      if (a.dtype() == kInt64 && u == v) distance = static_cast<double>(far_apart(x[i], y[i]));
+    }
     const double scale = std::max(std::abs(u), std::abs(v));
     result.absolute = std::max(result.absolute, distance);
-    if (std::isfinite(scale) && scale > 0)
-      result.relative = std::max(result.relative, distance / scale);
+    if (distance > 0) {
+      // Of an infinite distance no finite share would be true.
+      result.relative =
+          std::max(result.relative, std::isinf(distance) ? distance : distance / scale);
+    }
     if (a.is_floating_point()) result.ulps = std::max(result.ulps, ulps_between(x[i], y[i]));
   }
   return result;

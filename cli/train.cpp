@@ -398,13 +398,13 @@ int run_train(const TrainOptions& options) {
            options.json ? train::Progress::standard_error : train::Progress::standard_output});
   const train::Result result = trainer.fit(loader, validation ? &*validation : nullptr);
   std::optional<train::Metrics> test;
-  if (!result.interrupted) {
+  if (!result.signal) {
     data::ImageSetInfo test_info = test_set->info();
     test_info.height = sets.info.height;  // 0: images of one size are treated as the others, too
     test = train::evaluate(*model, evaluation_loader(test_set, test_info, options));
   }
   print_summary(options, folder, result, test);
-  return result.interrupted ? kSignalled + result.signal : 0;
+  return result.signal ? kSignalled + result.signal : 0;
 }
 
 namespace {

@@ -52,7 +52,7 @@ struct Result {
   /// for batches or making them between steps.
   double loader_share = 0;
   bool interrupted = false;       ///< ended early by a signal
-  int signal = 0;                 ///< SIGINT or SIGTERM, if so
+  int signal = 0;                 ///< SIGINT or SIGTERM, if one came, even after the last step
   bool resumable = false;         ///< there is a checkpoint to go on from
   std::int64_t steps = 0;         ///< done in all
   std::int64_t resumed_from = 0;  ///< the step of the checkpoint it went on from

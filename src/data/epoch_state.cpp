@@ -15,6 +15,7 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 
 constexpr double kWarnAfter = 30;   // seconds of waiting for a batch
+constexpr double kLongest = 1e9;    // seconds that clocks can count
 constexpr double kGiveUpAfter = 5;  // seconds of waiting for a thread when an epoch is left
 
 double clock_seconds(clockid_t clock) {
@@ -165,7 +166,7 @@ void Epoch::State::wait_for(std::unique_lock<std::mutex>& lock, const Slot& slot
   const auto ready = [&] { return slot.ready; };
   if (ready()) return;
   const bool limited = options_->timeout > 0;
-  const double limit = limited ? options_->timeout : kWarnAfter;
+  const double limit = limited ? std::min(options_->timeout, kLongest) : kWarnAfter;
   if (changed_.wait_for(lock, Seconds(limit), ready)) return;
   const std::int64_t sample = slot.activity.sample;
   const std::string about = source_->describe(sample);
@@ -252,7 +253,8 @@ void Epoch::State::close() noexcept {
     std::unique_lock lock(mutex_);
     closed_ = true;
     for (const auto& slot : pending_) slot->activity.cancelled = true;
-    const double patience = options_->timeout > 0 ? options_->timeout : kGiveUpAfter;
+    const double patience =
+        options_->timeout > 0 ? std::min(options_->timeout, kLongest) : kGiveUpAfter;
     if (!changed_.wait_for(lock, Seconds(patience), [this] { return working_ == 0; })) {
       for (const auto& slot : pending_) {
         if (slot->ready) continue;

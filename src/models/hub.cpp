@@ -24,7 +24,8 @@ std::string checked_sha256(std::string sha256) {
 }
 
 std::string local_file(const std::string& path, const std::string& sha256) {
-  check<IoError>(std::filesystem::exists(path), "hub: there is no file '{}'; check the path", path);
+  check<IoError>(std::filesystem::is_regular_file(path),
+                 "hub: there is no file '{}'; check the path", path);
   if (sha256.empty()) return path;
   const std::string found = io::sha256_of_file(path);
   check<IoError>(found.starts_with(sha256),

@@ -78,9 +78,10 @@ double inverse_normal_tail(double p) {
 
 const Tensor& trunc_normal_(const Tensor& tensor, double mean, double std, double low, double high,
                             Generator* generator) {
-  check<ValueError>(low < high && std > 0,
-                    "trunc_normal_: needs low < high and std > 0, got [{}, {}] and {}", low, high,
-                    std);
+  check<ValueError>(low < high && std > 0 && std::isfinite(std) && std::isfinite(mean),
+                    "trunc_normal_: needs low < high, std > 0 and a finite mean, got [{}, {}], {} "
+                    "and {}",
+                    low, high, std, mean);
   const NoGradGuard no_grad;
   const Tensor values = rand(tensor.sizes(), kFloat64, generator);
   // Below the mean, the upper tail is near 1, where small differences are lost: mirrored.

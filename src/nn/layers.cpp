@@ -67,7 +67,8 @@ const Conv2dOptions& checked(const Conv2dOptions& options) {
 
 const BatchNormOptions& checked(const BatchNormOptions& options) {
   check_positive(options.features, "BatchNorm", "features");
-  check<ValueError>(options.eps > 0, "BatchNorm: option eps is {}, must be positive", options.eps);
+  check<ValueError>(options.eps > 0 && std::isfinite(options.eps),
+                    "BatchNorm: option eps is {}, must be positive", options.eps);
   check<ValueError>(!options.momentum || (*options.momentum >= 0 && *options.momentum <= 1),
                     "BatchNorm: option momentum is {}, must lie in [0, 1]",
                     options.momentum.value_or(0));

@@ -55,7 +55,9 @@ void Adam::change_momentum(std::size_t group, double momentum) {
 }
 
 std::vector<Optimizer::StateTensor> Adam::state_tensors(std::size_t group) const {
-  return {{"exp_avg", true}, {"exp_avg_sq", true}, {"max_exp_avg_sq", options_[group].amsgrad}};
+  return {{"exp_avg", true, true},
+          {"exp_avg_sq", true, true},
+          {"max_exp_avg_sq", options_[group].amsgrad}};
 }
 
 void Adam::update(std::size_t group, const Batch& batch) {

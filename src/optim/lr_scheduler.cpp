@@ -86,16 +86,17 @@ StateDict LRScheduler::state_dict() const {
   return state;
 }
 
-std::vector<double> LRScheduler::rates_from(std::vector<double> base_lrs, std::int64_t t) {
+std::vector<double> LRScheduler::rates_from(const std::vector<double>& base_lrs, std::int64_t t) {
+  const std::vector<double> own = base_lrs_;
   std::vector<double> rates;
-  std::swap(base_lrs_, base_lrs);
+  set_base_lrs(base_lrs);
   try {
     for (std::size_t g = 0; g < base_lrs_.size(); ++g) rates.push_back(rate(g, t));
   } catch (...) {
-    std::swap(base_lrs_, base_lrs);
+    set_base_lrs(own);
     throw;
   }
-  std::swap(base_lrs_, base_lrs);
+  set_base_lrs(own);
   return rates;
 }
 
@@ -120,7 +121,7 @@ void LRScheduler::load_state_dict(const StateDict& state) {
     rates.push_back(state.contains(saved) ? state.number(saved) : formula[g]);
     check_not_negative(rates[g], "LR schedule", "last_lr");
   }
-  base_lrs_ = std::move(base_lrs);
+  set_base_lrs(base_lrs);
   formula_ = formula;
   for (std::size_t g = 0; g < rates.size(); ++g) optimizer_->set_lr(g, rates[g]);
   adjust(position);
@@ -330,6 +331,11 @@ void SequentialLR::adjust(std::int64_t t) const {
   schedule->adjust(own);
 }
 
+void SequentialLR::set_base_lrs(const std::vector<double>& base_lrs) {
+  LRScheduler::set_base_lrs(base_lrs);
+  for (const auto& part : parts_) part().set_base_lrs(base_lrs);
+}
+
 // --- Plateau -------------------------------------------------------------------------------------
 
 ReduceLROnPlateau::ReduceLROnPlateau(Optimizer& optimizer, ReduceLROnPlateauOptions options)
@@ -398,6 +404,10 @@ void ReduceLROnPlateau::load_state_dict(const StateDict& state) {
   const std::int64_t bad_epochs = state.integer("num_bad_epochs");
   const std::int64_t cooldown = state.integer("cooldown_counter");
   const std::int64_t position = state.integer("last_epoch");
+  check<ValueError>(bad_epochs >= 0 && cooldown >= 0 && position >= 0,
+                    "ReduceLROnPlateau: the state counts {} bad epochs, {} of cooldown and {} in "
+                    "all; none may be negative",
+                    bad_epochs, cooldown, position);
   best_ = best;
   bad_epochs_ = bad_epochs;
   cooldown_left_ = cooldown;

@@ -1,12 +1,14 @@
 #include <facula/optim/optimizer.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include <facula/autograd.h>
 
 #include "autograd/engine.h"
 #include "base/check.h"
+#include "optim/check_options.h"
 
 namespace facula::optim {
 
@@ -225,13 +227,28 @@ void Optimizer::load_state_dict(const StateDict& state) {
   std::vector<double> initial;
   for (std::size_t g = 0; g < groups_.size(); ++g) {
     const StateDict& options = saved_groups.dict(std::to_string(g));
-    initial.push_back(options.contains("initial_lr") ? options.number("initial_lr") : -1);
+    initial.push_back(-1);
+    if (options.contains("initial_lr")) {
+      initial.back() = options.number("initial_lr");
+      check_not_negative(initial.back(), name_, "initial_lr");
+    }
     for (const Slot& own : groups_[g].slots) {
       loaded.push_back({own.param, 0, {}});
       const StateValue* entry = state.find("state." + std::to_string(loaded.size() - 1));
       if (!entry) continue;
       load_slot(loaded.back(), state.dict("state." + std::to_string(loaded.size() - 1)),
                 loaded.size() - 1);
+    }
+  }
+  if (state.contains("state")) {
+    for (const auto& entry : state.dict("state").entries()) {
+      std::size_t number = loaded.size();
+      const std::string& name = entry.first;
+      std::from_chars(name.data(), name.data() + name.size(), number);
+      check<ValueError>(number < loaded.size(),
+                        "{}: the state has an entry \"{}\" for a parameter, the optimizer {} "
+                        "parameters; it belongs to other ones",
+                        name_, name, loaded.size());
     }
   }
   std::size_t next = 0;
@@ -248,7 +265,11 @@ void Optimizer::load_slot(Slot& slot, const StateDict& saved, std::size_t number
                     slot.steps, number);
   const std::vector<StateTensor> names = state_tensors(0);
   for (std::size_t k = 0; k < names.size(); ++k) {
-    if (!saved.contains(names[k].name)) continue;
+    const bool there = saved.contains(names[k].name);
+    check<ValueError>(there || !names[k].always,
+                      "{}: the state of parameter {} lacks \"{}\"; it is not whole", name_, number,
+                      names[k].name);
+    if (!there) continue;
     const Tensor& tensor = saved.tensor(names[k].name);
     check<ValueError>(tensor.defined() && tensor.sizes() == slot.param.sizes(),
                       "{}: \"{}\" of parameter {} has size {}, the parameter {}", name_,

@@ -124,11 +124,10 @@ StateDict position_of(const RunState& state, const StateDict& saved,
 
 }  // namespace
 
-void Totals::add(const char* owner, double mean_loss, const Tensor& output, const Tensor& target,
-                 std::optional<bool> accuracy) {
-  check<ShapeError>(output.dim() >= 1, "{}: the model's output is one number for the whole batch",
-                    owner);
-  const std::int64_t count = output.size(0);
+void Totals::add(const char* owner, double mean_loss, const data::Batch& batch,
+                 const Tensor& output, std::optional<bool> accuracy) {
+  const Tensor& target = batch[1];
+  const std::int64_t count = batch[0].size(0);
   loss += mean_loss * static_cast<double>(count);
   samples += count;
   const bool are_labels = !target.is_floating_point() && target.dtype() != kBool;

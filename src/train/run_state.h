@@ -19,9 +19,10 @@ struct Totals {
   double loss = 0;
   std::int64_t correct = 0, labels = 0, samples = 0;
 
-  /// With an accuracy, throws ShapeError, naming `owner`, for an output that is not [N, C, *] or,
-  /// where C > 1, a target that is neither labels [N, *] nor shares [N, C, *] of the classes.
-  void add(const char* owner, double mean_loss, const Tensor& output, const Tensor& target,
+  /// Of one batch, whose first tensor is [N, *]. With an accuracy, throws ShapeError, naming
+  /// `owner`, for an output that is not [N, C, *] or, where C > 1, a target that is neither labels
+  /// [N, *] nor shares [N, C, *] of the classes.
+  void add(const char* owner, double mean_loss, const data::Batch& batch, const Tensor& output,
            std::optional<bool> accuracy);
   Metrics average() const {
     return {loss / static_cast<double>(samples),

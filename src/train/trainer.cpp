@@ -105,7 +105,7 @@ std::optional<Metrics> evaluate_until(nn::Module& model, const data::DataLoader&
                         "evaluate: the loss of a batch is {}; look for NaN and infinity in the "
                         "model's weights and buffers and in the data",
                         std::isnan(value) ? "NaN" : "infinite");
-      totals.add("evaluate", value, output, batch[1], accuracy);
+      totals.add("evaluate", value, batch, output, accuracy);
     }
   }
   check<ValueError>(totals.samples > 0 || !complete, "evaluate: the loader yields no batch");
@@ -293,7 +293,7 @@ void Trainer::Run::train_step(const data::Batch& batch) {
   state.last_good_loss = value;
   {
     const NoGradGuard no_grad;
-    state.totals.add("Trainer", value, output, batch[1], options.accuracy);
+    state.totals.add("Trainer", value, batch, output, options.accuracy);
   }
   loss.backward();
   if (options.clip_grad_norm > 0) {
@@ -390,10 +390,7 @@ Result Trainer::fit(const data::DataLoader& training, const data::DataLoader* va
       .loader_share = run.seconds > 0 ? run.loader_seconds / run.seconds : 0,
       .steps = state.steps,
       .resumed_from = run.resumed_from};
-  if (state.epoch <= options_.epochs) {
-    result.interrupted = true;
-    result.signal = run.interrupt.signal();
-  }
+  result.interrupted = state.epoch <= options_.epochs;
   std::exception_ptr problem;
   try {
     run.checkpointer.finish(run.moment(), [&run] { return run.captured(); });
@@ -408,6 +405,7 @@ Result Trainer::fit(const data::DataLoader& training, const data::DataLoader* va
         result.resumable ? "the run can be resumed" : "there is no checkpoint to resume"));
   }
   if (problem) std::rethrow_exception(problem);
+  result.signal = run.interrupt.signal();
   return result;
 }
 

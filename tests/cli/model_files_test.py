@@ -170,6 +170,18 @@ class ModelFilesTest(unittest.TestCase):
         self.assertEqual((found['elements'], found['max_abs'], found['max_ulp'], found['nan']),
                          (2, 0, 0, True))
 
+    def test_diff_of_distances_that_doubles_cannot_tell(self):
+        def file(name, kind, text):
+            return self.write(name, safetensors({'t': (kind, [1], text)}))
+
+        def found(a, b):
+            return json.loads(run('diff', a, b, '--json').stdout)['different'][0]
+
+        beyond = [file(f'i{k}', 'I64', struct.pack('<q', 2**53 + k)) for k in range(2)]
+        self.assertEqual(found(*beyond)['max_abs'], 1)
+        infinite = found(file('one', 'F32', floats(1)), file('inf', 'F32', floats(float('inf'))))
+        self.assertEqual((infinite['max_abs'], infinite['max_rel']), (None, None))
+
     def test_big_endian_npy(self):
         a = self.write('a.npy', npy('>f4', (2,), struct.pack('>2f', 1, 2)))
         b = self.write('b.npy', npy('<f4', (2,), floats(1, 2)))

@@ -479,5 +479,19 @@ TEST(Loader, RefusesOptionsThatMakeNoSense) {
       {"sample 53", "52"});
 }
 
+TEST(Loader, WaitsForAnyTime) {
+  const auto set = tensor_dataset({arange(8)});
+  for (const double timeout : {1e10, HUGE_VAL}) {
+    const auto slow = [](Sample&, Random&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    };
+    const DataLoader loader(
+        set, {.batch_size = 4, .transform = slow, .num_workers = 1, .timeout = timeout});
+    int batches = 0;
+    for ([[maybe_unused]] const Batch& batch : loader.epoch(0)) ++batches;
+    EXPECT_EQ(batches, 2);
+  }
+}
+
 }  // namespace
 }  // namespace facula::data

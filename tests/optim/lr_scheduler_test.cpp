@@ -228,6 +228,25 @@ TEST_F(Schedules, APlateauCountsBesideASchedule) {
   }
 }
 
+TEST_F(Schedules, SequencesAreRestoredFromOtherRates) {
+  const auto make = [](Optimizer& owner) {
+    return SequentialLR(owner, {.milestones = {3}},
+                        LinearLR(owner, {.start_factor = 0.1, .total_iters = 3}),
+                        CosineAnnealingLR(owner, {.T_max = 20, .eta_min = 0.01}));
+  };
+  const Tensor q = ones({1}).requires_grad_();
+  SGD other({q}, {.lr = 0.2});
+  SequentialLR schedule = make(optimizer), restored = make(other);
+  schedule.step();
+  other.load_state_dict(optimizer.state_dict());
+  restored.load_state_dict(schedule.state_dict());
+  for (int t = 2; t < 12; ++t) {
+    schedule.step();
+    restored.step();
+    EXPECT_DOUBLE_EQ(other.lr(), optimizer.lr()) << t;
+  }
+}
+
 TEST_F(Schedules, AreExactAlone) {
   CosineAnnealingLR schedule(optimizer, {.T_max = 50, .eta_min = 0.003});
   for (int t = 1; t <= 200; ++t) {

@@ -397,6 +397,20 @@ TEST(Optimizer, LoadErrorsChangeNothing) {
   EXPECT_THROW(two.load_state_dict(one.state_dict()), ValueError);
   EXPECT_ERROR(ValueError, "saved by SGD", Adam({p}).load_state_dict(one.state_dict()));
   EXPECT_ERROR(ValueError, "no \"type\"", one.load_state_dict(StateDict()));
+  {
+    Adam adam({p});
+    adam.step();
+    const StateDict whole = adam.state_dict();
+    StateDict part = whole, foreign = whole, wrong = whole;
+    part.set("state.0", StateDict());
+    part.set("state.0.step", 5);
+    EXPECT_ERROR(ValueError, "lacks \"exp_avg\"", adam.load_state_dict(part));
+    foreign.set("state.7.step", 3);
+    EXPECT_ERROR(ValueError, "belongs to other ones", adam.load_state_dict(foreign));
+    wrong.set("param_groups.0.initial_lr", std::nan(""));
+    EXPECT_ERROR(ValueError, "initial_lr", adam.load_state_dict(wrong));
+    EXPECT_EQ(adam.state_dict().integer("state.0.step"), 1);
+  }
   StateDict bad = one.state_dict();
   bad.set("param_groups.0.lr", -1.0);
   EXPECT_THROW(one.load_state_dict(bad), ValueError);

@@ -198,6 +198,47 @@ TEST(Resume, SignalsEndWithACheckpointOfTheirStep) {
   }
 }
 
+TEST(Resume, ASignalAfterTheLastStepIsTold) {
+  TrainerOptions trainer{.on_epoch = [](const EpochReport& report) {
+    if (report.epoch == 3) std::raise(SIGTERM);
+  }};
+  const Result result = SmallRun({}).fit(trainer);
+  EXPECT_FALSE(result.interrupted);
+  EXPECT_EQ(result.signal, SIGTERM);
+}
+
+/// The first dimension of what it returns is not the batch's.
+struct Tagger : nn::Module {
+  nn::Linear linear{*this, "linear", {.in = 4, .out = 5}};
+  Tensor forward(const Tensor& x) const override { return linear(x).reshape({-1, 5}); }
+};
+
+TEST(Resume, OutputsMayHaveAnotherFirstDimension) {
+  const auto set = data::tensor_dataset({randn({60, 7, 4}), randint(0, 5, {60, 7})});
+  const TempFolder folder;
+  const auto fit = [&](const std::string& run, std::int64_t last, Start start) {
+    manual_seed(1);
+    Tagger model;
+    optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+    const data::DataLoader loader(set, {.batch_size = 8, .shuffle = true});
+    TrainerOptions options{
+        .epochs = 2,
+        .loss = [](const Tensor& y, const Tensor& t) { return cross_entropy(y, t.flatten()); },
+        .accuracy = false,
+        .run_folder = folder / run,
+        .start = start,
+        .on_step =
+            [last](const StepReport& report) {
+              if (report.step == last) std::raise(SIGTERM);
+            }};
+    return Trainer(model, optimizer, options).fit(loader);
+  };
+  EXPECT_EQ(fit("whole", 0, Start::fresh).epochs.size(), 2u);
+  EXPECT_TRUE(fit("run", 3, Start::fresh).interrupted);
+  EXPECT_EQ(fit("run", 0, Start::resume).resumed_from, 3);
+  expect_same_results(folder / "run", folder / "whole");
+}
+
 TEST(Resume, ASignalDuringValidationIsHeededBeforeItsEnd) {
   const TempFolder folder;
   SmallRun({}).fit({.run_folder = folder / "whole"});

@@ -55,12 +55,14 @@ class FACULA_API LRScheduler {
   virtual void adjust(std::int64_t) const {}
   /// Begins with the formula's rates, whatever they are now.
   void begin();
+  /// Has the formula start from these rates of the groups.
+  virtual void set_base_lrs(const std::vector<double>& base_lrs) { base_lrs_ = base_lrs; }
 
  private:
   friend class SequentialLR;
 
   /// The formula's rates of all groups from other base rates.
-  std::vector<double> rates_from(std::vector<double> base_lrs, std::int64_t t);
+  std::vector<double> rates_from(const std::vector<double>& base_lrs, std::int64_t t);
 
   Optimizer* optimizer_;
   std::vector<double> base_lrs_;
@@ -215,7 +217,8 @@ class FACULA_API SequentialLR : public LRScheduler {
   template <class... Schedules>
   SequentialLR(Optimizer& optimizer, SequentialLROptions options, Schedules... schedules)
       : LRScheduler(optimizer), milestones_(std::move(options.milestones)) {
-    (parts_.push_back([part = std::move(schedules)]() -> const LRScheduler& { return part; }), ...);
+    (parts_.push_back([part = std::move(schedules)]() mutable -> LRScheduler& { return part; }),
+     ...);
     check_parts();
     begin();
   }
@@ -224,6 +227,7 @@ class FACULA_API SequentialLR : public LRScheduler {
   double rate(std::size_t group, std::int64_t t) const override;
   double floor(std::int64_t t) const override;
   void adjust(std::int64_t t) const override;
+  void set_base_lrs(const std::vector<double>& base_lrs) override;
 
  private:
   /// The schedule in force after `t` steps, and how many of them are its own.
@@ -231,7 +235,7 @@ class FACULA_API SequentialLR : public LRScheduler {
   void check_parts() const;
 
   std::vector<std::int64_t> milestones_;
-  std::vector<std::function<const LRScheduler&()>> parts_;  // only their formulas are used
+  std::vector<std::function<LRScheduler&()>> parts_;  // only their formulas are used
 };
 
 struct ReduceLROnPlateauOptions {

@@ -68,6 +68,7 @@ class FACULA_API Optimizer {
   struct StateTensor {
     const char* name;
     bool used;
+    bool always = false;  ///< every parameter has it from its first step on
   };
   static constexpr int kMaxState = 3;
 
