@@ -136,7 +136,7 @@ void Totals::add(const char* owner, double mean_loss, const data::Batch& batch,
                     "{}: the model's output has size {}; classes, of which the accuracy tells, are "
                     "the second of at least two dimensions: unsqueeze(1) it in the model, or set "
                     "the accuracy to false",
-                    owner, output.sizes().str());
+                    owner, output.sizes());
   if (output.size(1) == 1) return;
   const Tensor predicted = output.argmax(1);
   // Mixed labels are shares of the classes.
@@ -145,7 +145,7 @@ void Totals::add(const char* owner, double mean_loss, const data::Batch& batch,
                     "{}: for an output of size {}, targets are labels of size {} or shares of the "
                     "output's size, these have size {}; reshape them in the data set or its "
                     "transform, or set the accuracy to false if there are no classes",
-                    owner, output.sizes().str(), predicted.sizes().str(), target.sizes().str());
+                    owner, output.sizes(), predicted.sizes(), target.sizes());
   correct += predicted.eq(label).sum().item<std::int64_t>();
   labels += label.numel();
 }
