@@ -13,8 +13,10 @@ endif()
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # It cannot see whether precompiled headers use __TIME__ or macros of the files that follow: no.
+  # Comments count: with a precompiled header of files that differ in them alone, GCC would read
+  # those files again, for #pragma once compares contents.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-    CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE_PROGRAM})
+    CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_COMMENTS=true ${CCACHE_PROGRAM})
 endif()
 
 # Sanitizers change the ABI of the standard containers' annotations, so they apply to every target.
