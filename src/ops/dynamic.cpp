@@ -267,8 +267,8 @@ std::vector<Tensor> call(std::string_view name, const std::vector<Argument>& arg
   const bool in_place = name.ends_with('_');
   const ops::DynamicOp* op =
       in_place ? ops::find_dynamic_op(name.substr(0, name.size() - 1)) : nullptr;
-  check<ValueError>(op && op->call_in_place, "call: there is no op called \"{}\"{}; see op_names()",
-                    name, op ? fmt::format(", for {} has no in-place variant here", op->name) : "");
+  check<ValueError>(op && op->call_in_place,
+                    "call: there is no op or in-place variant called \"{}\"; see op_names()", name);
   return op->call_in_place(ops::bind(*op, arguments, named));
 }
 

@@ -338,5 +338,11 @@ TEST(Utils, ClipsTheNormOfAllGradients) {
   EXPECT_THROW(utils::clip_grad_norm_({a}, -1), ValueError);
 }
 
+TEST(Layers, NumbersMustBeFinite) {
+  EXPECT_ERROR(ValueError, "option eps is inf", BatchNorm2d({.features = 2, .eps = HUGE_VAL}));
+  EXPECT_ERROR(ValueError, "a finite mean", init::trunc_normal_(zeros({2}), std::nan(""), 1));
+  EXPECT_ERROR(ValueError, "deviation is nan", init::normal_(zeros({2}), 0, std::nan("")));
+}
+
 }  // namespace
 }  // namespace facula::nn

@@ -31,7 +31,9 @@ TEST(Call, RefusesArgumentsThatDoNotFitTheSignature) {
   EXPECT_ERROR(ValueError, "softplus: argument self is missing", call("softplus", {}));
   EXPECT_ERROR(ValueError, "dropout: argument generator is an int, expected None",
                call("dropout", {x, 0.5, true, 3}));
-  EXPECT_ERROR(ValueError, "there is no op called \"softplush\"", call("softplush", {x}));
+  EXPECT_ERROR(ValueError, "there is no op or in-place variant called \"softplush\"",
+               call("softplush", {x}));
+  EXPECT_ERROR(ValueError, "in-place variant called \"flip_\"", call("flip_", {x}));
 }
 
 }  // namespace

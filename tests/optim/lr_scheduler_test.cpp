@@ -6,6 +6,8 @@
 
 #include <facula/error.h>
 
+#include "tests/support/expect.h"
+
 namespace facula::optim {
 namespace {
 
@@ -388,6 +390,17 @@ TEST_F(Schedules, OptionErrors) {
   SGD other({zeros({1}).requires_grad_()});
   EXPECT_THROW(SequentialLR(optimizer, {.milestones = {3}}, LinearLR(optimizer), LinearLR(other)),
                ValueError);
+}
+
+TEST_F(Schedules, SaysWhatToSetAndRefusesWhatCannotBeCounted) {
+  EXPECT_ERROR(ValueError, "no default: set it", ExponentialLR(optimizer, {}));
+  const std::int64_t many = std::int64_t{1} << 32;
+  EXPECT_ERROR(ValueError, "more than 2^63 steps",
+               OneCycleLR(optimizer, {.max_lr = {1}, .epochs = many, .steps_per_epoch = many}));
+  ReduceLROnPlateau plateau(optimizer);
+  StateDict state = plateau.state_dict();
+  state.set("num_bad_epochs", std::int64_t{-100});
+  EXPECT_ERROR(ValueError, "none may be negative", plateau.load_state_dict(state));
 }
 
 }  // namespace
