@@ -13,10 +13,12 @@ endif()
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # It cannot see whether precompiled headers use __TIME__ or macros of the files that follow: no.
-  # Comments count: with a precompiled header of files that differ in them alone, GCC would read
-  # those files again, for #pragma once compares contents.
+  # Files are compared by their contents (depend mode), never by what the preprocessor makes of them:
+  # GCC would read those again whose text differs from a precompiled header's in comments or spaces.
+  # The name keeps apart what was compiled before that.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-    CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_COMMENTS=true ${CCACHE_PROGRAM})
+    CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=true CCACHE_NAMESPACE=facula-by-content
+    ${CCACHE_PROGRAM})
 endif()
 
 # Sanitizers change the ABI of the standard containers' annotations, so they apply to every target.
