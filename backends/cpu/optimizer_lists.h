@@ -29,8 +29,7 @@ class ParameterRow {
     starts_.push_back(end);
   }
 
-  /// Calls run(tensor index, first element, element count, dtype tag) for all elements, in
-  /// parallel.
+  /// Calls run(tensor index, first element, element count) for all elements, in parallel.
   template <class F>
   void for_each_run(std::span<const Tensor* const> params, const F& run) const {
     const std::int64_t slices = base::divide_up(starts_.back(), kSliceElements);
@@ -50,6 +49,46 @@ class ParameterRow {
  private:
   SmallVector<std::int64_t, 128> starts_;
 };
+
+/// Whether something that the step writes lies in memory of another entry of its lists, of which
+/// all but the second, the gradients, are written.
+inline bool entries_overlap(const KernelArgs& args, int lists) {
+  struct Range {
+    const std::byte* begin;
+    const std::byte* end;
+    bool written;
+  };
+  SmallVector<Range, 128> ranges;
+  for (int list = 0; list < lists; ++list) {
+    for (const Tensor* entry : args.list(list)) {
+      const auto* begin = entry->impl()->typed<std::byte>();
+      ranges.push_back({begin, begin + entry->nbytes(), list != 1});
+    }
+  }
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& a, const Range& b) { return std::less<>()(a.begin, b.begin); });
+  const std::byte* end = nullptr;
+  const std::byte* written_end = nullptr;
+  for (const Range& range : ranges) {
+    if (std::less<>()(range.begin, range.written ? end : written_end)) return true;
+    end = std::max(end, range.end, std::less<>());
+    if (range.written) written_end = std::max(written_end, range.end, std::less<>());
+  }
+  return false;
+}
+
+/// Calls run(entry, first element, element count) for all elements of all parameters, in parallel;
+/// one parameter after the other where they share memory, as with tensors detached from each other.
+template <class F>
+void for_each_run(const KernelArgs& args, int lists, const F& run) {
+  const auto params = args.list(0);
+  if (!entries_overlap(args, lists)) return ParameterRow(params).for_each_run(params, run);
+  for (std::size_t i = 0; i < params.size(); ++i) {
+    const auto one = params.subspan(i, 1);
+    ParameterRow(one).for_each_run(
+        one, [&](std::size_t, std::int64_t first, std::int64_t n) { run(i, first, n); });
+  }
+}
 
 /// The scalars that follow the `lists` list arguments.
 inline double step_scalar(const KernelArgs& args, int lists, int position) {

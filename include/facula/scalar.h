@@ -14,8 +14,11 @@ namespace facula {
 class Scalar {
  public:
   constexpr Scalar(bool value) : kind_(kBool), integer_(value) {}
+  /// Throws ValueError for unsigned numbers of 2^63 and above, which int64 does not hold.
   template <std::integral T>
-  constexpr Scalar(T value) : kind_(kInt64), integer_(static_cast<std::int64_t>(value)) {}
+  constexpr Scalar(T value) : kind_(kInt64), integer_(static_cast<std::int64_t>(value)) {
+    if (std::unsigned_integral<T> && integer_ < 0) refuse(static_cast<std::uint64_t>(value));
+  }
   template <std::floating_point T>
   constexpr Scalar(T value) : kind_(kFloat64), floating_(static_cast<double>(value)) {}
 
@@ -31,6 +34,8 @@ class Scalar {
   FACULA_API std::string str() const;
 
  private:
+  [[noreturn]] FACULA_API static void refuse(std::uint64_t value);
+
   DType kind_;
   union {
     std::int64_t integer_;

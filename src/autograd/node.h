@@ -59,6 +59,8 @@ struct Node {
   std::uint32_t place = 0;
   std::uint32_t bytes = 0;  ///< of the whole allocation
   NodeExtras* extras = nullptr;
+  /// The tensor that part_from_saved() looked for last, here and in all that comes before.
+  const TensorImpl* searched_for = nullptr;
 
   Edge* edges() { return reinterpret_cast<Edge*>(this + 1); }
   SavedTensor* slots() { return reinterpret_cast<SavedTensor*>(edges() + inputs); }

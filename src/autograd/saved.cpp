@@ -1,7 +1,6 @@
 #include "autograd/saved.h"
 
 #include <span>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -55,9 +54,15 @@ void save(Node& node, std::size_t slot, const Tensor& tensor, const Call* call) 
 
 void part_from_saved(TensorImpl& tensor, Node& node) {
   if (!tensor.has(TensorImpl::kSaved)) return;
-  // Nothing in the present history keeps the tensor: it was looked through when it began.
-  std::unordered_set<const Node*> known = {&node, tensor.node};
-  std::vector<Node*> found = {&node};
+  // A node keeps nothing more once it is made: it is searched once, not for each write that follows,
+  // and nothing in the present history keeps the tensor. A later tensor at the same address is none
+  // that earlier nodes know.
+  const auto search = [&](Node* next) {
+    return next && __atomic_exchange_n(&next->searched_for, &tensor, __ATOMIC_RELAXED) != &tensor;
+  };
+  search(tensor.node);
+  std::vector<Node*> found;
+  if (search(&node)) found.push_back(&node);
   while (!found.empty()) {
     Node& next = *found.back();
     found.pop_back();
@@ -66,7 +71,7 @@ void part_from_saved(TensorImpl& tensor, Node& node) {
       const Tensor kept = Tensor::adopt(std::exchange(slot.tensor, double_of(tensor).leak()));
     }
     for (const Edge& edge : std::span(next.edges(), next.inputs)) {
-      if (edge.node && known.insert(edge.node).second) found.push_back(edge.node);
+      if (search(edge.node)) found.push_back(edge.node);
     }
   }
 }

@@ -108,6 +108,13 @@ void Dims::too_many() {
       kMaxDims);
 }
 
+void Scalar::refuse(std::uint64_t value) {
+  fail<ValueError>(
+      "{} as a number beside tensors: int64 holds at most 9223372036854775807; pass a "
+      "double",
+      value);
+}
+
 std::string Scalar::str() const {
   if (kind_ == kBool) return integer_ ? "true" : "false";
   return is_floating() ? fmt::format("{}", floating_) : fmt::format("{}", integer_);

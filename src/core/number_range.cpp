@@ -1,6 +1,8 @@
 #include "core/number_range.h"
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 
 #include "base/check.h"
 
@@ -11,6 +13,16 @@ namespace {
 struct Range {
   double least, greatest;
 };
+
+/// Binary digits of a number, the implied one included.
+int digits_of(DType dtype) {
+  switch (dtype) {
+    case kFloat16: return 11;
+    case kBFloat16: return 8;
+    case kFloat32: return 24;
+    default: return 53;
+  }
+}
 
 Range range_of(DType dtype) {
   switch (dtype) {
@@ -34,6 +46,18 @@ bool in_range(DType dtype, std::int64_t value) {
   if (dtype == kInt64) return true;
   const Range range = range_of(dtype);
   return static_cast<double>(value) >= range.least && static_cast<double>(value) <= range.greatest;
+}
+
+std::int64_t rounded_down(DType dtype, std::int64_t value) {
+  if (!is_floating_point(dtype)) return value;
+  // -2^k has as many digits as 2^k - 1.
+  const auto magnitude = static_cast<std::uint64_t>(value < 0 ? ~value : value);
+  const int excess = static_cast<int>(std::bit_width(magnitude)) - digits_of(dtype);
+  return excess > 0 ? value >> excess << excess : value;
+}
+
+std::int64_t rounded_up(DType dtype, std::int64_t value) {
+  return value == INT64_MIN ? value : -rounded_down(dtype, -value);
 }
 
 bool fits(Scalar value, DType dtype) {

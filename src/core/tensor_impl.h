@@ -145,12 +145,17 @@ inline void set_current(TensorImpl& view) {
   if (!view.storage) return;
   __atomic_store_n(&view.view_history, view.storage->histories.count(), __ATOMIC_RELEASE);
 }
-/// Makes `view` one of `tensor`, with which it shares elements and histories.
+/// True for a tensor that requires a gradient and has no history: whose gradient is kept.
+inline bool is_leaf_with_gradient(const TensorImpl& impl) {
+  return impl.requires_grad() && (!impl.node || impl.has(TensorImpl::kIsLeafVariable));
+}
+/// Makes `view` one of `tensor`, with which it shares elements and histories. Its base is the
+/// tensor whose history writes into it continue; a leaf, which refuses them, may be a view itself.
 inline void set_view_of(const Tensor& tensor, TensorImpl& view) {
   const TensorImpl& impl = *tensor.impl();
   view.set(TensorImpl::kIsView);
   view.family = impl.family;
-  view.base = impl.has(TensorImpl::kIsView) ? impl.base : tensor;
+  view.base = impl.has(TensorImpl::kIsView) && !is_leaf_with_gradient(impl) ? impl.base : tensor;
   set_current(view);
 }
 /// Nobody else has the elements: makes the view a tensor of its own.

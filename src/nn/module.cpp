@@ -18,6 +18,7 @@
 #include "base/rethrow.h"
 #include "core/promotion.h"
 #include "core/tensor_impl.h"
+#include "ops/schema/region.h"
 #include "runtime/deferred.h"
 #include "runtime/mode.h"
 #include "runtime/module_path.h"
@@ -367,6 +368,7 @@ void replace_elements(const Tensor& target, const Tensor& source) {
   std::swap(to.device, from.device);
   const Dims sizes = from.size_list(), strides = from.stride_list();
   to.set_layout(sizes, strides);
+  if (to.has(TensorImpl::kIsView)) end_view(to);
 }
 
 }  // namespace
@@ -514,6 +516,11 @@ LoadReport Module::load_state_dict(const StateDict& state, bool strict) const {
                               stored->sizes().str(), tensor.sizes().str());
     } else if (stored->device().is_null() && !tensor.device().is_null()) {
       problems += fmt::format("\n  \"{}\" is on the null device, which keeps no elements", name);
+    } else if (!meets_elements_once(tensor.sizes(), tensor.strides())) {
+      problems += fmt::format(
+          "\n  \"{}\" of the module is expanded, its elements share memory; "
+          "make it contiguous() first",
+          name);
     } else {
       copies.emplace_back(tensor, *stored);
     }

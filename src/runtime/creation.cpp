@@ -135,9 +135,14 @@ namespace {
 constexpr char kNoWay[] = "arange: no way from {} to {} in steps of {}; change the step's sign";
 constexpr char kTooMany[] = "arange: more elements from {} to {} than int64 can count";
 
-/// In int64, for doubles cannot tell neighbours beyond 2^53 apart.
+/// In int64, to which fractions are cut off, for doubles cannot tell neighbours beyond 2^53 apart.
 Tensor integer_range(Scalar from, Scalar to, Scalar by, const TensorOptions& options) {
+  for (const Scalar value : {from, to, by}) check_fits(value, kInt64, "arange");
   const std::int64_t start = from.to_int(), step = by.to_int();
+  check<ValueError>(step != 0,
+                    "arange: the step {} is 0 as an integer; choose a floating dtype, "
+                    "or convert the result",
+                    by);
   const __int128 extent = static_cast<__int128>(to.to_int()) - start;
   check<ValueError>(extent == 0 || (extent > 0) == (step > 0), kNoWay, from, to, by);
   const __int128 count = (extent + step - (step > 0 ? 1 : -1)) / step;
@@ -162,27 +167,29 @@ Tensor floating_range(Scalar start, Scalar end, Scalar step, const TensorOptions
 }  // namespace
 
 Tensor arange(Scalar start, Scalar end, Scalar step, const TensorOptions& options) {
-  const bool floating = start.is_floating() || end.is_floating() || step.is_floating();
+  const bool fractions = start.is_floating() || end.is_floating() || step.is_floating();
+  const DType dtype = options.dtype.value_or(fractions ? get_default_dtype() : kInt64);
   check<ValueError>(step.to_double() != 0, "arange: step is 0");
-  const Tensor values = floating ? floating_range(start, end, step, options)
-                                 : integer_range(start, end, step, options);
-  return place(values.to(options.dtype.value_or(floating ? get_default_dtype() : kInt64)), options);
+  const Tensor values = fractions && is_floating_point(dtype)
+                            ? floating_range(start, end, step, options)
+                            : integer_range(start, end, step, options);
+  return place(values.to(dtype), options);
 }
 
 Tensor arange(Scalar end, const TensorOptions& options) { return arange(0, end, 1, options); }
 
 Tensor linspace(double start, double end, std::int64_t steps, const TensorOptions& options) {
   check<ValueError>(steps >= 0, "linspace: steps is {}, must not be negative", steps);
+  const DType dtype = options.dtype.value_or(get_default_dtype());
+  check_fits(start, dtype, "linspace");
+  check_fits(end, dtype, "linspace");
+  const double step = steps > 1 ? (end - start) / static_cast<double>(steps - 1) : 0;
   const Tensor values = values_by("linspace", steps, options, [=](std::int64_t i) {
-    const double t = steps == 1 ? 0 : static_cast<double>(i) / static_cast<double>(steps - 1);
     // Symmetric in both ends, so that the last value is exactly `end`.
-    return t < 0.5 ? start + (end - start) * t : end - (end - start) * (1 - t);
+    return i < (steps + 1) / 2 ? start + step * static_cast<double>(i)
+                               : end - step * static_cast<double>(steps - 1 - i);
   });
-  return place(values.to(options.dtype.value_or(get_default_dtype())), options);
-}
-
-Tensor tensor(Scalar value, const TensorOptions& options) {
-  return filled({}, value, options, "tensor");
+  return place(values.to(dtype), options);
 }
 
 namespace {
@@ -243,6 +250,10 @@ Tensor tensor(std::initializer_list<Scalar> values, IntList sizes, const TensorO
     }
   }
   return place(given.to(dtype), options);
+}
+
+Tensor tensor(Scalar value, const TensorOptions& options) {
+  return tensor(std::initializer_list<Scalar>{value}, {}, options);
 }
 
 Tensor from_blob(void* data, IntList sizes, DType dtype, void (*deleter)(void*), void* context) {

@@ -3,7 +3,7 @@
 #include <facula/ops.h>
 
 #include <algorithm>
-#include <limits>
+#include <cmath>
 
 #include "base/check.h"
 #include "base/divide_up.h"
@@ -99,10 +99,10 @@ Tensor randn_like(const Tensor& like, Generator* generator) {
 const Tensor& Tensor::uniform_(double from, double to, Generator* generator) const {
   check<ValueError>(defined(), "uniform_: the tensor is undefined");
   check<ValueError>(from <= to, "uniform_: the range [{}, {}) is empty", from, to);
-  const double widest =
-      dtype() == kFloat64 ? std::numeric_limits<double>::max() : std::numeric_limits<float>::max();
-  check<ValueError>(to - from <= widest,
-                    "uniform_: the range [{}, {}) is wider than the largest {}", from, to,
+  const DType drawn = *drawn_for(*this).dtype;
+  check<ValueError>(std::isfinite(to - from) && fits(to - from, drawn) && fits(from, dtype()) &&
+                        fits(to, dtype()),
+                    "uniform_: the range [{}, {}) or its width is beyond the largest {}", from, to,
                     name_of(dtype()));
   return in_call("uniform_", {this}, [&]() -> const Tensor& {
     return store(*this, rand(sizes(), drawn_for(*this), generator) * (to - from) + from);
@@ -124,6 +124,10 @@ Tensor randint(std::int64_t low, std::int64_t high, IntList sizes, const TensorO
   check<ValueError>(in_range(dtype, low) && in_range(dtype, high - 1),
                     "randint: {} does not hold all of [{}, {}); use a wider dtype", name_of(dtype),
                     low, high);
+  // Rounding to a floating dtype must not leave the range.
+  const std::int64_t least = rounded_up(dtype, low), most = rounded_down(dtype, high - 1);
+  check<ValueError>(least <= most, "randint: {} has no number in [{}, {}); use a wider dtype",
+                    name_of(dtype), low, high);
   runtime::ModeGuard no_grad(runtime::kNoGrad);
   if (options.device.is_null()) return empty(sizes, {dtype, kNull});
   Tensor values = in_call("randint", sizes, [&] { return random_bits(sizes, generator); });
@@ -133,7 +137,9 @@ Tensor randint(std::int64_t low, std::int64_t high, IntList sizes, const TensorO
   const std::int64_t n = values.numel();
   base::parallel_for(base::divide_up(n, kSlice), [&](std::int64_t slice) {
     const std::int64_t end = std::min(n, (slice + 1) * kSlice);
-    for (std::int64_t i = slice * kSlice; i < end; ++i) data[i] = low + scaled(data[i], range);
+    for (std::int64_t i = slice * kSlice; i < end; ++i) {
+      data[i] = std::clamp(low + scaled(data[i], range), least, most);
+    }
   });
   values = values.to(dtype).to(options.device);
   if (options.requires_grad) values.requires_grad_();

@@ -74,10 +74,6 @@ Tensor part_of(const Tensor& base, const TensorImpl& part) {
   return result;
 }
 
-bool is_leaf_with_gradient(const TensorImpl& impl) {
-  return impl.requires_grad() && (!impl.node || impl.has(TensorImpl::kIsLeafVariable));
-}
-
 /// Views taken before have an older history from now on.
 void begin_history(const TensorImpl& written) {
   written.storage->histories.add(written.family, written.requires_grad());

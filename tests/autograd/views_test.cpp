@@ -129,6 +129,8 @@ TEST(Views, OfLeavesAreNotWritten) {
   expect_values(x, {1, 2, 3, 4});
   const Tensor own = plain.view({2, 2}).requires_grad_();
   EXPECT_ERROR(AutogradError, "mul_: a leaf tensor that requires grad", own.mul_(2));
+  EXPECT_ERROR(AutogradError, "mul_: a view of a leaf tensor", own[0].mul_(2));
+  EXPECT_ERROR(AutogradError, "mul_: a view of a leaf tensor", own[0].view({2, 1}).mul_(2));
   plain.mul_(x);
   EXPECT_ERROR(AutogradError, "take the view again", own * 2);
 }

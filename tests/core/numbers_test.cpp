@@ -196,6 +196,35 @@ TEST(Numbers, RangesOfIntegersAreExact) {
   EXPECT_ERROR(ValueError, "than int64 can count", arange(-kMost, kMost));
 }
 
+TEST(Numbers, RangesInAnIntegerDtypeHaveIntegerSteps) {
+  const TensorOptions kInteger(kInt64);
+  expect_like(arange(0.5, 3.9, 1, kInteger), kInt64, {0, 1, 2});
+  expect_like(arange(-0.5, 4.5, 2.5, kInt32), kInt32, {0, 2});
+  expect_like(arange(3., kInteger), kInt64, {0, 1, 2});
+  EXPECT_EQ(arange(0x1p53, 0x1p53 + 4, 1, kInteger).to_vector<std::int64_t>()[1], (1ll << 53) + 1);
+  EXPECT_ERROR(ValueError, "step 0.5 is 0 as an integer", arange(0, 2, 0.5, kInteger));
+  EXPECT_ERROR(ValueError, "arange: 1e+30 does not fit int64", arange(0, 1e30, 1, kInteger));
+}
+
+TEST(Numbers, BetweenTwoEndsAreWhatTheStepMakesOfThem) {
+  expect_like(linspace(0, 9, 10, kInt64), kInt64, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+  expect_like(linspace(1, 0, 4, kInt64), kInt64, {1, 0, 0, 0});
+  for (const std::int64_t steps : {2, 7, 50, 101, 1001}) {
+    EXPECT_TRUE(linspace(0, static_cast<double>(steps - 1), steps, kInt64).equal(arange(steps)));
+    EXPECT_TRUE(linspace(static_cast<double>(steps), 1, steps, kFloat64)
+                    .equal(arange(steps, 0, -1).to(kFloat64)));
+  }
+  expect_values(linspace(5, 6, 1), {5});
+  expect_values(linspace(5, 6, 2), {5, 6});
+  EXPECT_EQ(linspace(5, 6, 0).numel(), 0);
+  EXPECT_ERROR(ValueError, "linspace: 300 does not fit uint8", linspace(0, 300, 3, kUInt8));
+}
+
+TEST(Numbers, BeyondInt64AreNone) {
+  EXPECT_ERROR(ValueError, "18446744073709551615 as a number", zeros({1}) + ~std::uint64_t{0});
+  EXPECT_EQ(tensor(std::uint64_t{1} << 62).item<std::int64_t>(), 1ll << 62);
+}
+
 TEST(Numbers, RandomIntegersFitTheirDtype) {
   EXPECT_ERROR(ValueError, "uint8 does not hold all of [0, 300)", randint(0, 300, {3}, kUInt8));
   EXPECT_ERROR(ValueError, "uint8", randint(-1, 3, {3}, kUInt8));
@@ -206,6 +235,18 @@ TEST(Numbers, RandomIntegersFitTheirDtype) {
   EXPECT_EQ(randint(0, 256, {3}, kUInt8).dtype(), kUInt8);
   EXPECT_EQ(randint(0, 2, {3}, kBool).dtype(), kBool);
   EXPECT_EQ(randint(0, 1 << 25, {3}, kFloat32).dtype(), kFloat32);
+}
+
+TEST(Numbers, RandomIntegersStayInTheirRangeWhereTheDtypeRounds) {
+  for (const std::int64_t most : {2049ll, (1ll << 11) + 3, -2051ll}) {
+    const Tensor x = randint(most - 4, most + 1, {1000}, kFloat16).to(kFloat64);
+    EXPECT_LE(amax(x).item(), static_cast<double>(most));
+    EXPECT_GE(amin(x).item(), static_cast<double>(most - 4));
+  }
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  EXPECT_LT(amax(randint(kLeast, kLeast + 3, {10}, kFloat32)).item(), -0x1.fp62);
+  EXPECT_ERROR(ValueError, "float16 has no number in [2049, 2050)",
+               randint(2049, 2050, {3}, kFloat16));
 }
 
 TEST(Numbers, ItemsThatAreNoIntegers) {
@@ -263,7 +304,10 @@ TEST(Numbers, DrawnInPlace) {
     EXPECT_LT(amax(rand({1 << 17}, dtype).to(kFloat32)).item(), 1) << name_of(dtype);
   }
   EXPECT_ERROR(ValueError, "[2, 1) is empty", x.uniform_(2, 1));
-  EXPECT_ERROR(ValueError, "wider than the largest float32", x.uniform_(-3e38, 3e38));
+  EXPECT_ERROR(ValueError, "its width is beyond the largest float32", x.uniform_(-3e38, 3e38));
+  EXPECT_ERROR(ValueError, "beyond the largest float32", x.uniform_(0, INFINITY));
+  EXPECT_ERROR(ValueError, "beyond the largest float16", empty({2}, kFloat16).uniform_(0, 7e4));
+  EXPECT_LT(amax(empty({999}, kFloat16).uniform_(-6e4, 6e4).to(kFloat32)).item(), 60001);
   EXPECT_ERROR(ValueError, "undefined", Tensor().uniform_());
   EXPECT_ERROR(ValueError, "-1, must not be negative", x.normal_(0, -1));
   EXPECT_ERROR(DTypeError, "int64", zeros({2}, kInt64).uniform_());
@@ -320,6 +364,9 @@ TEST(Numbers, BeyondFloat16IsInfinity) {
         << x;
   }
   EXPECT_EQ(tensor(std::vector<float>{65519.9f}).to(kFloat16).to_vector<float>()[0], 65504);
+  EXPECT_EQ(tensor(70000.0, kFloat16).item(), kInfinity);
+  EXPECT_EQ(tensor(-1e39).item(), -kInfinity);
+  EXPECT_EQ(tensor({-1e39}).item(), -kInfinity);
 }
 
 TEST(Numbers, RandomIntegersMayRequireGrad) {

@@ -170,6 +170,14 @@ TEST(Layers, BatchNormKeepsSmallVariances) {
   }
 }
 
+TEST(Layers, DropoutScalesExactlyToTheDtype) {
+  for (const double p : {0.1, 0.3, 0.9}) {
+    const Tensor y = dropout(ones({200}, kFloat64), p, true);
+    EXPECT_EQ(amax(y).item(), 1 / (1 - p));
+    EXPECT_EQ(amax(dropout(ones({200}), p, true)).item<float>(), static_cast<float>(1 / (1 - p)));
+  }
+}
+
 TEST(Layers, DropoutActsInTrainingOnly) {
   Dropout dropout({.p = 0.25});
   const Tensor x = ones({10000});

@@ -399,16 +399,34 @@ TEST(Module, LoadsState) {
   EXPECT_TRUE(target.first.fc.weight.requires_grad());
 }
 
+struct Holder : Module {
+  explicit Holder(const Tensor& values) : held(*this, "held", values) {}
+  Buffer held;
+};
+
 TEST(Module, ConvertedTensorsShareNoHistoryWithOthers) {
-  struct Holder : Module {
-    explicit Holder(const Tensor& values) : held(*this, "held", values) {}
-    Buffer held;
-  };
   Holder holder(zeros({2}).detach());
   holder.to(kFloat64);
   const Tensor held = holder.held, view = held.detach().view({2, 1});
   held.mul_(ones({2}, kFloat64).requires_grad_());
   EXPECT_FALSE((view * 1).requires_grad());
+}
+
+TEST(Module, ConvertedViewsAreTensorsOfTheirOwn) {
+  const Tensor base = zeros({2, 2});
+  Holder holder(base[1]);
+  holder.to(kFloat64);
+  const Tensor other = holder.held.detach(), grown = ones({2}, kFloat64).requires_grad_();
+  holder.held.mul_(grown);
+  EXPECT_FALSE(base.requires_grad());
+  EXPECT_TRUE(holder.held.requires_grad());
+}
+
+TEST(Module, ExpandedBuffersAreNotLoaded) {
+  const Holder holder(zeros({1}).expand({3}));
+  StateDict state;
+  state.set("held", ones({3}));
+  EXPECT_ERROR(ValueError, "\"held\" of the module is expanded", holder.load_state_dict(state));
 }
 
 TEST(Module, LoadErrorsListEverythingAndChangeNothing) {

@@ -184,6 +184,37 @@ TEST(Optimizer, EveryElementIsUpdatedOnceWhateverTheNumberOfThreads) {
   }
 }
 
+// As many as several threads take up at once.
+TEST(Optimizer, StepsParametersThatShareElementsOneAfterTheOther) {
+  constexpr std::int64_t kMany = 300000;
+  for (const bool adam : {false, true}) {
+    for (int repetition = 0; repetition < 5; ++repetition) {
+      const Tensor w = zeros({kMany}), shared = w.detach(), part = w.narrow(0, 0, kMany / 2);
+      for (const Tensor& each : {w, shared, part}) each.set_grad(ones(each.sizes()));
+      if (adam) {
+        Adam({w, shared, part}, {.lr = 1}).step();
+      } else {
+        SGD({w, shared, part}, {.lr = 1}).step();
+      }
+      const Tensor rounded = (w * 1000).round();  // Adam's eps
+      EXPECT_TRUE(rounded.narrow(0, 0, kMany / 2).equal(full({kMany / 2}, -3000.0)));
+      EXPECT_TRUE(rounded.narrow(0, kMany / 2, kMany / 2).equal(full({kMany / 2}, -2000.0)));
+    }
+  }
+}
+
+// The second gradient is the first parameter, which changes before.
+TEST(Optimizer, StepsParametersThatAreGradientsOfOthersOneAfterTheOther) {
+  constexpr std::int64_t kMany = 300000;
+  for (int repetition = 0; repetition < 5; ++repetition) {
+    const Tensor w = zeros({kMany}), other = zeros({kMany});
+    w.set_grad(ones({kMany}));
+    other.set_grad(w.detach());
+    SGD({w, other}, {.lr = 1}).step();
+    EXPECT_TRUE(other.equal(ones({kMany})));
+  }
+}
+
 TEST(Optimizer, GradientsInAnotherMemoryOrder) {
   const Tensor plain = randn({2, 3, 4, 5}).requires_grad_();
   const Tensor last = plain.detach().contiguous(kChannelsLast).requires_grad_();

@@ -36,7 +36,7 @@ void sgd_step(const KernelArgs& args) {
   const auto narrow = sgd_scalars<float>(args);
   const auto wide = sgd_scalars<double>(args);
   const OptimizerKernels& kernels = optimizer_kernels();
-  ParameterRow(params).for_each_run(params, [&](std::size_t i, std::int64_t first, std::int64_t n) {
+  for_each_run(args, 3, [&](std::size_t i, std::int64_t first, std::int64_t n) {
     if (params[i]->impl()->dtype == kFloat32) {
       kernels.sgd32(narrow, n, at<float>(params, i, first), at<float>(grads, i, first),
                     at<float>(buffers, i, first));
@@ -74,7 +74,7 @@ void adam_step(const KernelArgs& args) {
   const auto narrow = adam_scalars<float>(args);
   const auto wide = adam_scalars<double>(args);
   const OptimizerKernels& kernels = optimizer_kernels();
-  ParameterRow(params).for_each_run(params, [&](std::size_t i, std::int64_t first, std::int64_t n) {
+  for_each_run(args, 5, [&](std::size_t i, std::int64_t first, std::int64_t n) {
     if (params[i]->impl()->dtype == kFloat32) {
       kernels.adam32(narrow, n, at<float>(params, i, first), at<float>(grads, i, first),
                      at<float>(means, i, first), at<float>(squares, i, first),

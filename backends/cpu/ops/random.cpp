@@ -45,16 +45,19 @@ void dropout(const KernelArgs& args) {
   const Tensor& self = args.in(0);
   const double p = args.attrs<ops::philox_dropout_attrs>().p;
   // 0, or the scale of what is kept, by logical index; then one product in the input's layout. The
-  // decision is made on float32 values whatever the dtype, so that it does not depend on it.
+  // decision is made on float32 values whatever the dtype, so that it does not depend on it; the
+  // scale is exact to the dtype.
   const Tensor factors = new_tensor(self.sizes(), kFloat32, kCPU);
-  const auto scale = static_cast<float>(p < 1 ? 1 / (1 - p) : 0);
+  const bool wide = self.dtype() == kFloat64;
+  const double kept = p < 1 ? 1 / (1 - p) : 0;
+  const float scale = wide ? 1 : static_cast<float>(kept);
   const auto threshold = static_cast<float>(p);
   fill<float>(
       [=](std::uint64_t seed, std::uint64_t offset, std::int64_t first, std::int64_t n, float* to) {
         random_kernels().dropout_factors(seed, offset, first, n, threshold, scale, to);
       },
       args.in(1), factors);
-  const Tensor typed = factors.to(self.dtype());
+  const Tensor typed = wide ? factors.to(kFloat64).mul_(kept) : factors;
   const Tensor* inputs[] = {&self, &typed};
   run_strided_loop(elementwise_loops[static_cast<int>(OpId::mul)][static_cast<int>(self.dtype())],
                    nullptr, args.out(), inputs);
