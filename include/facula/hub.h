@@ -20,7 +20,8 @@ struct DownloadOptions {
 };
 
 /// The folder of downloaded files: $FACULA_HOME/hub, else $XDG_CACHE_HOME/facula/hub, else
-/// ~/.cache/facula/hub. A file of known SHA-256 may be put there by hand, as files/SHA256.
+/// ~/.cache/facula/hub. A file may be put there by hand, as files/SHA256, and is found by its whole
+/// SHA-256.
 FACULA_API std::string cache_folder();
 
 /// The local path of `source`: itself if it is a path (file://... too), else that of the downloaded
@@ -29,8 +30,9 @@ FACULA_API std::string cache_folder();
 /// stopped.
 ///
 /// `sha256` is what the file must have: 64 hexadecimal digits, or the first 8 and more. Without it,
-/// those count that end PyTorch's file names (resnet18-f37072fd.pth); without them, those of the
-/// first download, which are then remembered for the address.
+/// those count that end PyTorch's file names (resnet18-f37072fd.pth) unless all are decimal, as in
+/// model-20240115.pth; without them, those of the first download, which are then remembered for
+/// the address.
 ///
 /// Throws ValueError for another kind of address or a malformed sha256, and IoError for a file that
 /// cannot be had, whose checksum is another, or that is not in the cache when offline. Downloading

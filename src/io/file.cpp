@@ -56,6 +56,13 @@ size_t read_fully(const FileDescriptor& file, uint8_t* destination, size_t size,
   return done;
 }
 
+/// The system would silently stop at an embedded NUL and take some other file.
+void check_no_nul(const std::string& path) {
+  check<IoError>(path.find('\0') == std::string::npos,
+                 "cannot open a path with a NUL character at position {}; check the path",
+                 path.find('\0'));
+}
+
 int open_at(int folder, const char* name, int flags, mode_t mode) {
   return ::openat(folder, name, flags, mode);
 }
@@ -83,14 +90,19 @@ void FileDescriptor::close() {
 }
 
 FileDescriptor open_for_reading(const std::string& path, int flags) {
-  // open() would silently stop at an embedded NUL and read some other file.
-  check<IoError>(path.find('\0') == std::string::npos,
-                 "cannot open a path with a NUL character at position {}; check the path",
-                 path.find('\0'));
+  check_no_nul(path);
   const int descriptor = retry_interrupted(
       [&] { return system_calls.openat(AT_FDCWD, path.c_str(), O_RDONLY | O_CLOEXEC | flags, 0); });
   if (descriptor < 0) fail_system("open", path, errno);
   return FileDescriptor(descriptor);
+}
+
+bool is_file(const std::string& path) {
+  check_no_nul(path);
+  struct stat status;
+  if (::stat(path.c_str(), &status) == 0) return S_ISREG(status.st_mode);
+  if (errno != ENOENT && errno != ENOTDIR) fail_system("examine", path, errno);
+  return false;
 }
 
 void flush(const FileDescriptor& file, std::string_view action, const std::string& path) {

@@ -57,6 +57,10 @@ class FileDescriptor {
 /// Opens `path` for reading, with further flags of open(2); throws IoError.
 FileDescriptor open_for_reading(const std::string& path, int flags = 0);
 
+/// Whether `path` is a regular file. Throws IoError where that cannot be told: in a folder that may
+/// not be searched, or for a name that is too long.
+bool is_file(const std::string& path);
+
 /// fsync: makes the content of a file, or the names in a folder, durable. `action` and `path` only
 /// word the IoError of a failure.
 void flush(const FileDescriptor& file, std::string_view action, const std::string& path);

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -19,7 +20,11 @@
 namespace facula::io {
 namespace {
 
-constexpr size_t kDigits = 64;
+constexpr size_t kDigits = 64, kFewestDigits = 8;
+
+bool is_decimal(std::string_view text) {
+  return text.find_first_not_of("0123456789") == std::string_view::npos;
+}
 
 bool is_hexadecimal(std::string_view text) {
   return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
@@ -72,20 +77,23 @@ class PartialFile {
   FileDescriptor file_;
 };
 
-/// Fills the partial file, going on after what is there.
+/// Fills the partial file, going on after what is there. Only what gets further than all attempts
+/// before is progress: a server that cannot resume, and breaks off each time, refills it for ever.
 void transfer(PartialFile& partial, const std::string& url, int64_t timeout) {
   constexpr int kFruitlessAttempts = 3;
   int fruitless = 0;
+  uint64_t furthest = 0;
   while (true) {
     const uint64_t before = partial.size();
     const HttpResult result = http_fetch(url, partial.file(), before, timeout, partial.path());
     if (result.complete) return;
     if (result.cannot_resume) {
       partial.clear();
-      if (++fruitless < kFruitlessAttempts) continue;
+      continue;  // from the beginning, where there is nothing to resume
     }
     const uint64_t after = partial.size();
-    fruitless = after > before ? 0 : fruitless + 1;
+    fruitless = after > std::max(before, furthest) ? 0 : fruitless + 1;
+    furthest = std::max(furthest, after);
     if (result.worth_retrying && fruitless < kFruitlessAttempts) continue;
     const std::string kept =
         after > 0
@@ -99,22 +107,21 @@ void transfer(PartialFile& partial, const std::string& url, int64_t timeout) {
 }  // namespace
 
 std::string sha256_in_name(const std::string& url) {
-  constexpr size_t kFewest = 8;
   const std::string path = url.substr(0, url.find_first_of("?#"));
   const std::string name = path.substr(path.rfind('/') + 1);
   const std::string stem = name.substr(0, name.rfind('.'));
   const size_t dash = stem.rfind('-');
   if (dash == std::string::npos) return "";
-  const std::string digits = stem.substr(dash + 1);
-  return digits.size() >= kFewest && digits.size() <= kDigits && is_hexadecimal(digits) ? digits
-                                                                                        : "";
+  std::string digits = stem.substr(dash + 1);
+  const bool plausible =
+      digits.size() >= kFewestDigits && digits.size() <= kDigits && is_hexadecimal(digits);
+  return plausible && !is_decimal(digits) ? std::move(digits) : "";
 }
 
-/// The SHA-256 of the wanted content as far as it is known: given, or remembered.
 std::string HubCache::content_of(const WantedFile& wanted) const {
   if (wanted.sha256.size() == kDigits) return wanted.sha256;
   const std::string note = folder_ + "/addresses/" + sha256_of(wanted.url);
-  if (!std::filesystem::exists(note)) return "";
+  if (!is_file(note)) return "";
   constexpr size_t kLongestNote = 1 << 16;
   const auto bytes = read_file(note, kLongestNote);
   const std::string text(bytes.begin(), bytes.end());
@@ -127,7 +134,7 @@ std::string HubCache::find(const WantedFile& wanted) const {
   const std::string sha256 = content_of(wanted);
   if (sha256.empty()) return "";
   std::string path = path_of(sha256);
-  if (!std::filesystem::exists(path)) return "";
+  if (!is_file(path)) return "";
   if (sha256_of_file(path) == sha256) return path;
   log_warning("the cached file {} is damaged and removed", path);
   std::error_code ignored;
@@ -157,10 +164,12 @@ std::string HubCache::fetch(const WantedFile& wanted, int64_t timeout) const {
   }
   if (!sha256.starts_with(expected)) {
     partial.remove();
+    const bool named = expected == sha256_in_name(wanted.url);
     fail<IoError>(
         "download: {} has the SHA-256 {}, expected {}{}; it is not the file that is meant, "
-        "or was changed on the way: check the address and the checksum",
-        wanted.url, sha256, expected, expected.size() < kDigits ? "..." : "");
+        "or was changed on the way: check the address and the checksum{}",
+        wanted.url, sha256, expected, expected.size() < kDigits ? "..." : "",
+        named ? ", or give that SHA-256 if what ends the name is none" : "");
   }
   std::string path = path_of(sha256);
   partial.rename_to(path);

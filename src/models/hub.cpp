@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
-#include <filesystem>
 
 #include "base/check.h"
 #include "base/env.h"
+#include "io/file.h"
 #include "io/hub_cache.h"
 #include "io/sha256.h"
 
@@ -24,14 +24,24 @@ std::string checked_sha256(std::string sha256) {
 }
 
 std::string local_file(const std::string& path, const std::string& sha256) {
-  check<IoError>(std::filesystem::is_regular_file(path),
-                 "hub: there is no file '{}'; check the path", path);
+  check<IoError>(io::is_file(path), "hub: there is no file '{}'; check the path", path);
   if (sha256.empty()) return path;
   const std::string found = io::sha256_of_file(path);
   check<IoError>(found.starts_with(sha256),
                  "hub: '{}' has the SHA-256 {}, expected {}; it is not the file that is meant",
                  path, found, sha256);
   return path;
+}
+
+/// What is put into the cache by hand is found by its whole SHA-256 only.
+[[noreturn]] void fail_offline(const io::HubCache& cache, const io::WantedFile& file) {
+  const std::string content = cache.content_of(file);
+  fail<IoError>(
+      "hub: {} is not in the cache, and downloads are off (offline); give the path of the file, {} "
+      "as {}, or allow downloads",
+      file.url,
+      content.empty() ? "or all 64 digits of its SHA-256 and put it there" : "put it there",
+      cache.path_of(content.empty() ? "SHA256" : content));
 }
 
 }  // namespace
@@ -61,11 +71,9 @@ std::string download(const std::string& source, const std::string& sha256,
   const io::WantedFile file{source, wanted};
   const io::HubCache cache(cache_folder());
   if (std::string path = cache.find(file); !path.empty()) return path;
-  check<IoError>(!options.offline && !base::env_bool("FACULA_OFFLINE").value_or(false),
-                 "hub: {} is not in the cache, and downloads are off (offline); put the file there "
-                 "as {}/files/{}, give its path, or allow downloads",
-                 source, cache_folder(),
-                 wanted.size() == kDigits ? wanted : "SHA256 of its content");
+  if (options.offline || base::env_bool("FACULA_OFFLINE").value_or(false)) {
+    fail_offline(cache, file);
+  }
   check<ValueError>(options.timeout >= 1, "hub: a timeout of {} s, must be at least 1",
                     options.timeout);
   return cache.fetch(file, options.timeout);

@@ -51,14 +51,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if path == '/slow':
             time.sleep(0.5)
         offset = 0
-        if wanted and path != '/no-range':
+        if wanted and path not in ('/no-range', '/always-anew'):
             offset = int(wanted.removeprefix('bytes=').removesuffix('-'))
             if offset >= len(CONTENT):
                 return self.reply(416, b'')
         body = CONTENT[offset:]
         # Breaks off in the middle, again and again.
         cut = None
-        if path in ('/cut', '/no-range') and attempt <= 2 or path == '/never':
+        if path in ('/cut', '/no-range') and attempt <= 2 or path in ('/never', '/always-anew'):
             cut = 100_000
         headers = {}
         if offset:
@@ -170,12 +170,16 @@ class HubTest(HubTestCase):
         self.expect_file(self.url('whole'))
         self.expect_file(self.url('whole'), FACULA_OFFLINE='1')
         (self.files / SHA256).write_bytes(b'tampered')
-        self.expect_error(['not in the cache'], self.url('whole'), FACULA_OFFLINE='1')
+        self.expect_error(['not in the cache', f'put it there as {self.files / SHA256}'],
+                          self.url('whole'), FACULA_OFFLINE='1')
         self.expect_file(self.url('whole'))
 
     def test_checksum_in_the_name(self):
         self.expect_file(self.url(f'net-{SHA256[:8]}.pth'))
-        self.expect_error(['expected 00000000...', SHA256], self.url('net-00000000.pth'))
+        self.expect_error(['expected 0000000f...', SHA256, 'give that SHA-256'],
+                          self.url('net-0000000f.pth'))
+        self.expect_file(self.url('net-0000000f.pth'), '--sha256', SHA256)
+        self.expect_file(self.url('net-20240115.pth'))
 
     def test_wrong_checksum(self):
         wrong = '0' * 64
@@ -200,6 +204,12 @@ class HubTest(HubTestCase):
     def test_server_without_ranges(self):
         self.leave_partial('no-range', CONTENT[:5000])
         self.expect_file(self.url('no-range'), '--sha256', SHA256)
+
+    def test_server_without_ranges_that_always_breaks_off(self):
+        self.expect_error(['cannot download', 'always-anew', 'check the address and the network'],
+                          self.url('always-anew'), '--sha256', SHA256)
+        self.assertEqual([wanted for _, wanted in self.server.requests],
+                         [None, 'bytes=100000-'] * 3 + [None])
 
     def test_corrupted_partial_file(self):
         self.leave_partial('whole', b'x' * 1000)

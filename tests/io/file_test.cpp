@@ -57,6 +57,18 @@ TEST(MappedFile, ErrorsNamePathReasonAndRemedy) {
   expect_error([&] { MappedFile(std::string("a\0b", 3)); }, {"NUL", "position 1"});
 }
 
+TEST(IsFile, TellsOrThrows) {
+  TempFolder folder;
+  put(folder / "a", "");
+  EXPECT_TRUE(is_file(folder / "a"));
+  EXPECT_FALSE(is_file(folder.path()));
+  EXPECT_FALSE(is_file(folder / "missing"));
+  EXPECT_FALSE(is_file(folder / "a/b"));
+  EXPECT_FALSE(is_file("/dev/null"));
+  expect_error([&] { is_file(folder / std::string(300, 'x')); }, {"xxx", "shorter name"});
+  expect_error([&] { is_file(folder / std::string("a\0b", 3)); }, {"NUL"});
+}
+
 TEST(ReadFile, HonoursTheLimitExactly) {
   TempFolder folder;
   put(folder / "a", std::string(100'000, 'x'));

@@ -61,5 +61,45 @@ TEST(Hub, ChecksumsOfLocalFiles) {
                hub::download("http://127.0.0.1:9/x", sha256, {.offline = true}));
 }
 
+/// FACULA_HOME while it lives; tests have none beside.
+class Home {
+ public:
+  explicit Home(const std::string& folder) { ::setenv("FACULA_HOME", folder.c_str(), 1); }
+  ~Home() { ::unsetenv("FACULA_HOME"); }
+  Home(const Home&) = delete;
+  Home& operator=(const Home&) = delete;
+};
+
+TEST(Hub, OfflineAdviceHelps) {
+  TempFolder folder;
+  const Home home(folder.path());
+  const std::string url = "http://127.0.0.1:9/x";
+  const std::string sha256 = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+  const std::string place = folder / ("hub/files/" + sha256);
+  const auto ask = [&](const std::string& digits) {
+    return hub::download(url, digits, {.offline = true});
+  };
+  for (const char* digits : {"", "ba7816bf"})
+    io::expect_error([&] { ask(digits); },
+                     {"give the path", "all 64 digits", folder / "hub/files/SHA256"});
+  io::expect_error([&] { ask(sha256); }, {"put it there as " + place});
+  std::filesystem::create_directories(folder / "hub/files");
+  io::put(place, "abc");
+  EXPECT_EQ(ask(sha256), place);
+}
+
+TEST(Hub, OddPathsAreErrorsOfFacula) {
+  const std::string long_name(300, 'x');
+  io::expect_error([&] { hub::download(long_name); }, {long_name, "choose a shorter name"});
+  io::expect_error([&] { hub::download("file://" + long_name); }, {"choose a shorter name"});
+  io::expect_error([] { hub::download(std::string("/etc/passwd\0x", 13)); }, {"NUL"});
+  io::expect_error([] { hub::download("/"); }, {"no file '/'"});
+  const Home home("/" + long_name);
+  const std::string url = "http://127.0.0.1:9/x", sha256(64, '0');
+  for (const std::string& digits : {std::string(), sha256})
+    io::expect_error([&] { hub::download(url, digits, {.offline = true}); },
+                     {long_name, "choose a shorter name"});
+}
+
 }  // namespace
 }  // namespace facula
