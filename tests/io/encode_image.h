@@ -64,6 +64,7 @@ struct JpegSettings {
   /// Samples of the first component per sample of the others, across and down.
   int across = 1, down = 1;
   bool progressive = false;
+  bool arithmetic = false;
   int quality = 85;
   int restart_interval = 0;
   int orientation = 0;  // 0: no EXIF segment
@@ -91,6 +92,7 @@ inline Bytes encode_jpeg(const Pixels& image, const JpegSettings& settings = {})
   info.comp_info[0].h_samp_factor = settings.across;
   info.comp_info[0].v_samp_factor = settings.down;
   info.restart_interval = static_cast<unsigned>(settings.restart_interval);
+  info.arith_code = settings.arithmetic ? TRUE : FALSE;
   if (settings.progressive) jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);
   if (settings.orientation != 0) {

@@ -61,7 +61,7 @@ void expect_regions_of(const Bytes& file, const Pixels& whole, const std::string
 }
 
 TEST(Jpeg, RegionsEqualCutsOfTheWhole) {
-  constexpr int kSampling[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {4, 2}};
+  constexpr int kSampling[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {4, 2}, {2, 4}};
   constexpr int64_t kSizes[][2] = {{61, 83}, {64, 64}, {7, 130}, {130, 5},
                                    {33, 17}, {1, 1},   {3, 3}};
   for (const auto [height, width] : kSizes)
@@ -92,10 +92,11 @@ TEST(Jpeg, GreyHasOneChannel) {
 }
 
 TEST(Jpeg, ScaledOnlyWhenAskedFor) {
+  // Colours of 4x2 and 2x4 are scaled by one factor and interpolated by another.
+  constexpr int kSampling[][2] = {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {4, 1}, {4, 2}, {2, 4}};
   for (const int denominator : {2, 4, 8})
-    for (const int sampling : {1, 2}) {
-      const Bytes file =
-          encode_jpeg(test_pixels(61, 83, 3), {.across = sampling, .down = sampling});
+    for (const auto [across, down] : kSampling) {
+      const Bytes file = encode_jpeg(test_pixels(61, 83, 3), {.across = across, .down = down});
       const Pixels whole = decode_all(file, static_cast<unsigned>(denominator));
       EXPECT_EQ(whole.width, (83 + denominator - 1) / denominator);
       expect_regions_of(file, whole, "1/" + std::to_string(denominator),
@@ -107,6 +108,35 @@ TEST(Jpeg, ScaledOnlyWhenAskedFor) {
         decode(file, {0, 0, 1, 1}, {.scale_denominator = 3});
       },
       {"test.jpg", "1/3"});
+}
+
+TEST(Jpeg, ArithmeticCoding) {
+  for (const bool progressive : {false, true})
+    for (const int restart : {0, 3}) {
+      const Bytes file = encode_jpeg(test_pixels(61, 83, 3), {.across = 2,
+                                                              .down = 2,
+                                                              .progressive = progressive,
+                                                              .arithmetic = true,
+                                                              .restart_interval = restart});
+      expect_regions_of(file, decode_all(file), "arithmetic");
+    }
+}
+
+/// Where the frame header's height stands: after the marker, the length and the precision.
+size_t height_at(const Bytes& file, uint8_t frame) {
+  const Bytes marker = {0xff, frame};
+  const auto found = std::search(file.begin(), file.end(), marker.begin(), marker.end());
+  return static_cast<size_t>(found - file.begin()) + 5;
+}
+
+TEST(Jpeg, ArithmeticCodingOfBlankImages) {
+  const Pixels blank{2048, 2048, 1, Bytes(2048 * 2048, 200)};
+  Bytes file = encode_jpeg(blank, {.arithmetic = true});
+  ASSERT_LT(file.size(), 1000u);  // Huffman coding needs 8192
+  EXPECT_EQ(decode(file), blank);
+  const size_t at = height_at(file, 0xc9);
+  file[at] = 0x40;
+  expect_error([&] { decode(file); }, {"test.jpg", "16384x2048", "arithmetic", "jpegtran"});
 }
 
 TEST(Jpeg, InvertedCmykBecomesRgb) {
@@ -210,13 +240,6 @@ TEST(Jpeg, CorruptBytesGiveAnImageOrAnError) {
       }
     EXPECT_GT(failures, 100);
   }
-}
-
-/// Where the frame header's height stands: after the marker, the length and the precision.
-size_t height_at(const Bytes& file, uint8_t frame) {
-  const Bytes marker = {0xff, frame};
-  const auto found = std::search(file.begin(), file.end(), marker.begin(), marker.end());
-  return static_cast<size_t>(found - file.begin()) + 5;
 }
 
 TEST(Jpeg, HeadersThatPromiseTooMuch) {

@@ -22,6 +22,9 @@ namespace {
 
 /// A block of 8x8 pixels takes at least one bit of a Huffman-coded file.
 constexpr int64_t kPixelsPerByte = 512;
+/// Those of an arithmetic-coded file may take next to nothing: images of so many pixels are decoded
+/// however short the file is.
+constexpr int64_t kFreeArithmeticPixels = int64_t{16} << 20;
 /// libjpeg keeps the coefficients of files of several scans, two bytes each: enough for RGB with
 /// halved colours at kMaxPixels.
 constexpr long kMaxCoefficientBytes = 1L << 30;
@@ -34,7 +37,7 @@ namespace marker {
 constexpr uint8_t kTemporary = 0x01, kRestart0 = 0xd0, kRestart7 = 0xd7, kStart = 0xd8, kEnd = 0xd9,
                   kScan = 0xda, kApp1 = 0xe1;
 constexpr uint8_t kFrame0 = 0xc0, kFrame15 = 0xcf, kHuffmanTables = 0xc4, kExtension = 0xc8,
-                  kArithmeticConditions = 0xcc;
+                  kArithmeticConditions = 0xcc, kFirstArithmetic = 0xc9;
 }  // namespace marker
 
 bool is_frame(uint8_t code) {
@@ -84,13 +87,20 @@ void read_frame(uint8_t code, std::span<const uint8_t> segment, const std::strin
   header.channels = components == 1 ? 1 : 3;
 }
 
-void check_size(const ImageHeader& header, size_t file_size, const std::string& name) {
+void check_size(const ImageHeader& header, bool arithmetic, size_t file_size,
+                const std::string& name) {
   const int64_t pixels = header.height * header.width;
   check<IoError>(pixels <= kMaxPixels, "{}: {}x{} pixels, the limit is {}; make the image smaller",
                  name, header.height, header.width, kMaxPixels);
-  check<IoError>(pixels / kPixelsPerByte <= static_cast<int64_t>(file_size),
+  if (pixels / kPixelsPerByte <= static_cast<int64_t>(file_size)) return;
+  check<IoError>(arithmetic,
                  "{}: {} bytes cannot hold the {}x{} pixels that the file declares; it is damaged, "
                  "get it again",
+                 name, file_size, header.height, header.width);
+  check<IoError>(pixels <= kFreeArithmeticPixels,
+                 "{}: an arithmetic-coded JPEG file of {} bytes for {}x{} pixels, which would take "
+                 "far more memory than its size justifies; if you trust it, save it with Huffman "
+                 "coding, as jpegtran does",
                  name, file_size, header.height, header.width);
 }
 
@@ -161,6 +171,7 @@ class JpegDecoder final : public RowReader {
     if (info_.input_scan_number > limit) jump(Reason::scans);
   }
 
+  bool is_partly_scaled() const;
   bool smooths_blocks() const;
   int64_t crop(const ImageRegion& region);
   void finish();
@@ -223,6 +234,23 @@ void JpegDecoder::start(const ImageHeader& header, int scale_denominator) {
   });
 }
 
+/// Whether scaling leaves a component whose width jpeg_crop_scanline mistakes. Instead of scaling a
+/// component and interpolating it, libjpeg scales it by less, by powers of two that both of its
+/// sampling ratios are multiples of. Where that is not all (ratios 4x2, 2x4; 4x4 at a half), the
+/// rest is interpolated, and cropping takes the component for narrower than it is.
+bool JpegDecoder::is_partly_scaled() const {
+  const int denominator = static_cast<int>(info_.scale_denom);
+  for (int i = 0; i < info_.num_components; ++i) {
+    const int across = info_.comp_info[i].h_samp_factor, down = info_.comp_info[i].v_samp_factor;
+    const int most_across = info_.max_h_samp_factor, most_down = info_.max_v_samp_factor;
+    const bool less = most_across % (2 * across) == 0 && most_down % (2 * down) == 0;
+    const bool all =
+        most_across * down == most_down * across && most_across / across <= denominator;
+    if (denominator > 1 && less && !all) return true;
+  }
+  return false;
+}
+
 /// True where frequencies are missing in a progressive file: libjpeg then estimates them from the
 /// blocks around, so that pixels depend on what is far away.
 bool JpegDecoder::smooths_blocks() const {
@@ -244,7 +272,7 @@ int64_t JpegDecoder::crop(const ImageRegion& region) {
   const int64_t width = info_.output_width;
   const int64_t right = std::min(width, std::max(region.left + region.width + sample, narrowest));
   const int64_t left = std::max<int64_t>(0, std::min(region.left - sample, right - narrowest));
-  if (smooths_blocks() || (left == 0 && right == width)) return 0;
+  if (smooths_blocks() || is_partly_scaled() || (left == 0 && right == width)) return 0;
   auto first = static_cast<JDIMENSION>(left), count = static_cast<JDIMENSION>(right - left);
   guarded([&] { jpeg_crop_scanline(&info_, &first, &count); });
   return first;
@@ -301,7 +329,7 @@ ImageHeader read_jpeg_header(std::span<const uint8_t> file, const std::string& n
   constexpr std::string_view kExif("Exif\0\0", 6);
   BoundedReader reader(file, name);
   ImageHeader header{.format = ImageFormat::jpeg};
-  bool has_exif = false;
+  bool has_exif = false, arithmetic = false;
   for (uint8_t code = next_marker(reader); code != marker::kScan; code = next_marker(reader)) {
     if (stands_alone(code)) continue;
     check<IoError>(code != marker::kEnd,
@@ -310,7 +338,10 @@ ImageHeader read_jpeg_header(std::span<const uint8_t> file, const std::string& n
     check<IoError>(length >= 2, "{}: a JPEG segment of {} bytes; the file is damaged, get it again",
                    name, length);
     const auto segment = reader.take(length - 2, "a JPEG segment");
-    if (is_frame(code)) read_frame(code, segment, name, header);
+    if (is_frame(code)) {
+      read_frame(code, segment, name, header);
+      arithmetic = code >= marker::kFirstArithmetic;
+    }
     const std::string_view text(reinterpret_cast<const char*>(segment.data()), segment.size());
     if (code == marker::kApp1 && !has_exif && text.starts_with(kExif)) {
       header.orientation = exif_orientation(segment.subspan(kExif.size()));
@@ -320,7 +351,7 @@ ImageHeader read_jpeg_header(std::span<const uint8_t> file, const std::string& n
   check<IoError>(
       header.channels != 0,
       "{}: the JPEG file has no image header before its data; it is damaged, get it again", name);
-  check_size(header, file.size(), name);
+  check_size(header, arithmetic, file.size(), name);
   if (header.transposed()) std::swap(header.height, header.width);
   return header;
 }
