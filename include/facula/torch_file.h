@@ -13,8 +13,8 @@ namespace facula {
 ///   model.load_state_dict(load_torch("resnet18.pth"));
 /// Dictionaries and the attributes of objects are StateDicts, lists, tuples and sets are StateDicts
 /// with keys "0", "1", ..., other keys become text (numbers with a fraction and tuples "key" and
-/// their place), None is kept; a file that holds one tensor gives {"tensor": ...}. Tensors that
-/// share memory in the file share it here.
+/// their place), NumPy's numbers are numbers, None is kept; a file that holds one tensor gives
+/// {"tensor": ...}. Tensors that share memory in the file share it here.
 ///
 /// Nothing is executed: a file that asks for anything beyond rebuilding tensors and containers is
 /// refused with an IoError naming what it asks for. Also throws IoError for a file that is missing,

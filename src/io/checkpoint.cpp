@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "base/check.h"
+#include "io/booleans.h"
 #include "io/bounded.h"
 #include "io/safetensors/safetensors.h"
 #include "io/state_json.h"
@@ -45,6 +46,7 @@ Tensor copy_of(const io::SafetensorsEntry& entry, const std::string& path) {
                  entry.dtype);
   Tensor tensor = empty(entry.shape, static_cast<DType>(dtype - io::kSafetensorsDTypes));
   if (!entry.data.empty()) std::memcpy(tensor.raw_data(), entry.data.data(), entry.data.size());
+  io::make_booleans(tensor);
   return tensor;
 }
 

@@ -90,6 +90,18 @@ TEST(Checkpoint, NonContiguousTensorsAreSavedAsTheyLook) {
             (std::vector<float>{0, 3, 1, 4, 2, 5}));
 }
 
+TEST(Checkpoint, BooleansAreZeroOrOne) {
+  const TempFolder folder;
+  StateDict state;
+  state.set("mask", zeros({3}, kBool));
+  static_cast<std::uint8_t*>(state.tensor("mask").raw_data())[2] = 7;
+  save_checkpoint(state, folder / "a");
+  const Tensor mask = load_checkpoint(folder / "a").tensor("mask");
+  const auto* bytes = static_cast<const std::uint8_t*>(mask.raw_data());
+  EXPECT_EQ(bytes[0] | bytes[1], 0);
+  EXPECT_EQ(bytes[2], 1);
+}
+
 TEST(Checkpoint, HoldsModelsOfManyTensors) {
   const TempFolder folder;
   StateDict state;

@@ -65,6 +65,7 @@ TEST(Npz, RoundTrip) {
   state.set("mask", ones({4}).to(kBool));
   state.set("empty", zeros({0, 2}));
   state.set("columns", randn({4, 3}).t());
+  state.set("dense/kernel:0", ones({1}));
   save_npz(state, folder / "a.npz");
   const StateDict loaded = load_npz(folder / "a.npz");
   ASSERT_EQ(loaded.flat().size(), state.flat().size());
@@ -84,6 +85,12 @@ TEST(Npz, WhatCannotBeWritten) {
   StateDict latin;
   latin.set("caf\xe9", ones({1}));
   EXPECT_ERROR(ValueError, "UTF-8", save_npz(latin, folder / "a.npz"));
+  StateDict nul, outside;
+  nul.set("first", ones({1}));
+  nul.set(std::string("a\0b", 3), ones({1}));
+  EXPECT_ERROR(ValueError, R"("a\u0000b" has a NUL)", save_npz(nul, folder / "a.npz"));
+  outside.set("/tmp/a", ones({1}));
+  EXPECT_ERROR(ValueError, R"("/tmp/a" begins with '/')", save_npz(outside, folder / "a.npz"));
   EXPECT_ERROR(ValueError, "save_npy", save_npy(Tensor(), folder / "a.npy"));
   EXPECT_TRUE(folder.names().empty());
 }

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 #include "io/torch/torch_file.h"
 #include "tests/io/test_files.h"
 #include "tests/io/zip_files.h"
@@ -113,6 +115,51 @@ TEST(TorchFile, ValuesOfAllKinds) {
   EXPECT_EQ(state.integer("od.k"), 1);
   EXPECT_EQ(state.text("device"), "cuda:1");
   EXPECT_EQ(state.text("dtype"), "torch.float16");
+}
+
+/// A pickle of a dict of NumPy's scalar `x`; `bytes` as UTF-8 text, as torch.save writes it.
+std::string scalar(const std::string& dtype, const std::string& bytes,
+                   const std::string& order = "<") {
+  return entry("x", "cnumpy._core.multiarray\nscalar\n(cnumpy\ndtype\n(S'" + dtype +
+                        "'\nI00\nI01\ntR(I3\nS'" + order +
+                        "'\nNNNI-1\nI-1\nI0\ntbc_codecs\nencode\n(X" +
+                        static_cast<char>(bytes.size()) + "\0\0\0"s + bytes + "S'latin1'\ntRtR");
+}
+
+TEST(TorchFile, NumbersOfNumPy) {
+  const auto x = [](const std::string& dtype, const std::string& bytes) {
+    return load(archive(scalar(dtype, bytes))).at("x");
+  };
+  EXPECT_EQ(*x("f8", "\xc3\x83\xc3\xb5(\\\xc2\x8f\xc3\x82\xc3\xad?").get_if<double>(), 0.93);
+  EXPECT_EQ(*x("f4", "\0\0 \xc3\x80"s).get_if<double>(), -2.5);
+  EXPECT_EQ(*x("f2", "\0\xc3\x81"s).get_if<double>(), -2.5);
+  EXPECT_EQ(*x("f2", "\x01\0"s).get_if<double>(), std::ldexp(1.0, -24));
+  EXPECT_EQ(*x("f2", "\0|"s).get_if<double>(), HUGE_VAL);
+  EXPECT_TRUE(std::isnan(*x("f2", "\x01|").get_if<double>()));
+  EXPECT_EQ(*x("i8", "\xc3\xbe\xc3\xbf\xc3\xbf\xc3\xbf\xc3\xbf\xc3\xbf\xc3\xbf\xc3\xbf")
+                 .get_if<int64_t>(),
+            -2);
+  EXPECT_EQ(*x("u8", "\x05\0\0\0\0\0\0\0"s).get_if<int64_t>(), 5);
+  EXPECT_EQ(*x("u8", "\x05\0\0\0\0\0\0\xc2\x80"s).get_if<Bytes>(),
+            (Bytes{5, 0, 0, 0, 0, 0, 0, 0x80, 0}));
+  EXPECT_EQ(*x("u1", "\xc3\xbf").get_if<int64_t>(), 255);
+  EXPECT_EQ(*x("b1", "\x01").get_if<bool>(), true);
+  const StateDict complex = load(archive(scalar("c8", "\0\0\xc2\x80?\0\0\0\xc3\x80"s)));
+  EXPECT_EQ(complex.number("x.real"), 1);
+  EXPECT_EQ(complex.number("x.imag"), -2);
+}
+
+TEST(TorchFile, OtherScalarsOfNumPy) {
+  const auto other = [](const std::string& pickle, std::string_view dtype) {
+    expect_refused(archive(pickle), {"a.pt", "\"x\" is a NumPy scalar", dtype, "float()", "str()"});
+  };
+  other(scalar("U1", "c\0\0\0"s), "\"U1\"");
+  other(scalar("M8", "12345678"), "\"M8\"");
+  other(scalar("f16", "1234567812345678"), "\"f16\"");
+  other(scalar("f8", "12345678", ">"), "\">f8\"");
+  expect_refused(archive(scalar("f8", "1234567")), {"multiarray.scalar with arguments"});
+  expect_refused(archive(entry("x", "cnumpy.core.multiarray\nscalar\n(I1\nI2\ntR")),
+                 {"multiarray.scalar with arguments"});
 }
 
 TEST(TorchFile, ATensorOrStorageAlone) {

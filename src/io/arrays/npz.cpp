@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "io/atomic_file.h"
+#include "io/booleans.h"
 #include "io/bounded.h"
 #include "io/state_entry.h"
 #include "runtime/deferred.h"
@@ -68,10 +69,7 @@ Tensor stored_tensor(const io::NpyFile& file, const std::string& source) {
     std::memcpy(data, file.data.data(), file.data.size());
     if (file.big_endian) swap_bytes(data, file.data.size(), file.item_size);
   }
-  // Any byte but 0 and 1 would be a boolean that no processor expects.
-  if (tensor.dtype() == kBool) {
-    for (std::int64_t i = 0; i < tensor.numel(); ++i) data[i] = data[i] != 0;
-  }
+  io::make_booleans(tensor);
   return tensor;
 }
 
@@ -188,6 +186,15 @@ void save_npz(const StateDict& state, const std::string& path) {
                       "save_npz: '{}' is {}, the format holds tensors only; leave it out", name,
                       tensor ? "an undefined tensor" : value->kind_name());
     check<ValueError>(is_utf8(name), "save_npz: the name {} is not UTF-8; choose another",
+                      json_string(name));
+    check<ValueError>(name.find('\0') == std::string::npos,
+                      "save_npz: the name {} has a NUL character, at which readers of zip archives "
+                      "end it; choose another",
+                      json_string(name));
+    // Programs that unpack the archive make paths of the names.
+    check<ValueError>(!name.starts_with('/'),
+                      "save_npz: the name {} begins with '/', which makes it a path outside the "
+                      "archive; choose another",
                       json_string(name));
     arrays.emplace_back(name, tensor->detach().cpu().contiguous());
     npy_header(arrays.back().second, name);  // refuses dtypes before anything is written

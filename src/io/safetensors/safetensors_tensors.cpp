@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/thread_pool.h"
+#include "io/booleans.h"
 #include "io/bounded.h"
 #include "io/safetensors/safetensors.h"
 #include "io/state_entry.h"
@@ -55,17 +56,10 @@ Tensor mapped_tensor(const Reader& reader, const SafetensorsEntry& entry, DType 
       new Reader(reader));
 }
 
-/// Any byte but 0 and 1 would be undefined behaviour when it is read as a boolean.
-void make_booleans(const Tensor& tensor) {
-  if (tensor.dtype() != kBool) return;
-  auto* data = static_cast<std::uint8_t*>(tensor.raw_data());
-  for (std::int64_t i = 0; i < tensor.numel(); ++i) data[i] = data[i] != 0;
-}
-
 Tensor copied_tensor(std::span<const std::uint8_t> data, IntList shape, DType dtype) {
   Tensor tensor = empty(shape, dtype);
   if (!data.empty()) std::memcpy(tensor.raw_data(), data.data(), data.size());
-  make_booleans(tensor);
+  io::make_booleans(tensor);
   return tensor;
 }
 
@@ -221,7 +215,7 @@ StateDict load_safetensors(const std::string& path) {
   }  // the tree takes the place of the file's description
   StateDict state;
   for (std::size_t i = 0; i < names.size(); ++i) {
-    make_booleans(tensors[i]);
+    io::make_booleans(tensors[i]);
     io::add_entry(state, names[i], std::move(tensors[i]), path);
   }
   return state;

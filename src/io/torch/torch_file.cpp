@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "core/tensor_impl.h"
 #include "io/archives/zip.h"
+#include "io/booleans.h"
 #include "io/bounded.h"
 #include "io/file.h"
 #include "io/torch/pickle.h"
@@ -75,11 +76,6 @@ bool is_torchscript(const ZipReader& zip, const std::string& folder) {
          std::ranges::any_of(zip.members(), [&](const ZipMember& member) {
            return member.name.starts_with(folder + "code/");
          });
-}
-
-/// Elements of a bool that are neither 0 nor 1 would be undefined behaviour when they are read.
-void make_booleans(std::span<uint8_t> bytes) {
-  for (uint8_t& byte : bytes) byte = byte != 0;
 }
 
 }  // namespace

@@ -172,7 +172,7 @@ void Builder::add_call(const std::string& name, const PickleValue& call, int dep
     add_rebuilt(name, {pickle_.global(parts[0]), pickle_.items(parts[2]), call}, depth);
   } else if (function.starts_with("__torch__.")) {
     add_object(name, call, depth);
-  } else if (auto value = leaf_of_call(pickle_, call, source_)) {
+  } else if (auto value = leaf_of_call(pickle_, call, name, source_)) {
     if (const auto* bytes = value->get_if<Bytes>()) budget_.charge(bytes->size());
     leaf(name, std::move(*value));
   } else {

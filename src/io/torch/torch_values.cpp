@@ -1,7 +1,10 @@
 #include "io/torch/torch_values.h"
 
-#include <bit>
+#include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstring>
+#include <iterator>
 
 #include "base/check.h"
 
@@ -67,38 +70,94 @@ T from_bytes(const Bytes& bytes) {
   return value;
 }
 
+template <class Stored, class Value>
+StateValue number_of(const Bytes& bytes) {
+  return static_cast<Value>(from_bytes<Stored>(bytes));
+}
+
+StateValue half_of(const Bytes& bytes) {
+  const auto bits = from_bytes<uint16_t>(bytes);
+  const int exponent = bits >> 10 & 0x1f, fraction = bits & 0x3ff;
+  double value =
+      exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
+  if (exponent == 0x1f) value = fraction == 0 ? HUGE_VAL : std::nan("");
+  return bits >> 15 ? -value : value;
+}
+
+/// Beyond 63 bits as a Python integer is: its bytes in two's complement.
+StateValue unsigned_of(const Bytes& bytes) {
+  const auto value = from_bytes<uint64_t>(bytes);
+  if (value <= INT64_MAX) return static_cast<int64_t>(value);
+  Bytes wide = bytes;
+  wide.push_back(0);
+  return wide;
+}
+
+StateValue complex_of(double real, double imag) {
+  StateDict parts;
+  parts.set("real", real);
+  parts.set("imag", imag);
+  return parts;
+}
+
+template <class Part>
+StateValue complex_of(const Bytes& bytes) {
+  const auto parts = from_bytes<std::array<Part, 2>>(bytes);
+  return complex_of(parts[0], parts[1]);
+}
+
+/// NumPy's numbers, in bytes of the file's order, which is little-endian.
+constexpr struct {
+  std::string_view dtype;
+  size_t size;
+  StateValue (*read)(const Bytes& bytes);
+} kNumbers[] = {
+    {"f8", 8, number_of<double, double>},
+    {"f4", 4, number_of<float, double>},
+    {"f2", 2, half_of},
+    {"i8", 8, number_of<int64_t, int64_t>},
+    {"i4", 4, number_of<int32_t, int64_t>},
+    {"i2", 2, number_of<int16_t, int64_t>},
+    {"i1", 1, number_of<int8_t, int64_t>},
+    {"u8", 8, unsigned_of},
+    {"u4", 4, number_of<uint32_t, int64_t>},
+    {"u2", 2, number_of<uint16_t, int64_t>},
+    {"u1", 1, number_of<uint8_t, int64_t>},
+    {"b1", 1, number_of<uint8_t, bool>},
+    {"c8", 8, complex_of<float>},
+    {"c16", 16, complex_of<double>},
+};
+
 /// numpy.core.multiarray.scalar(dtype, bytes).
-std::optional<StateValue> numpy_scalar(const Pickle& pickle, const PickleValue& call) {
+std::optional<StateValue> numpy_scalar(const Pickle& pickle, const PickleValue& call,
+                                       const std::string& name, const std::string& source) {
   const Items arguments = arguments_of(pickle, call);
   if (arguments.size() != 2 || !arguments[0].is(PickleKind::call)) return std::nullopt;
   const PickleValue& dtype = arguments[0];
-  const auto bytes = bytes_of(pickle, arguments[1]);
   const Items type = arguments_of(pickle, dtype);
-  if (pickle.callable(dtype) != "numpy.dtype" || !bytes || type.empty() ||
-      !type[0].is(PickleKind::text)) {
+  if (pickle.callable(dtype) != "numpy.dtype" || type.empty() || !type[0].is(PickleKind::text)) {
     return std::nullopt;
   }
   // The state of a dtype is (version, byte order, ...).
   const PickleValue& state = pickle.state(dtype);
+  std::string_view order = "<";
   if (state.is(PickleKind::tuple)) {
     const Items fields = pickle.items(state);
-    if (fields.size() < 2 || !fields[1].is(PickleKind::text) || fields[1].data() == ">") {
-      return std::nullopt;
-    }
+    if (fields.size() < 2 || !fields[1].is(PickleKind::text)) return std::nullopt;
+    order = fields[1].data();
   }
   const std::string_view code = type[0].data();
-  if (code.size() != 2 || bytes->size() != static_cast<size_t>(code[1] - '0')) return std::nullopt;
-  if (code == "f8") return from_bytes<double>(*bytes);
-  if (code == "f4") return double{from_bytes<float>(*bytes)};
-  if (code == "i8") return from_bytes<int64_t>(*bytes);
-  if (code == "i4") return int64_t{from_bytes<int32_t>(*bytes)};
-  if (code == "i2") return int64_t{from_bytes<int16_t>(*bytes)};
-  if (code == "i1") return int64_t{from_bytes<int8_t>(*bytes)};
-  if (code == "u4") return int64_t{from_bytes<uint32_t>(*bytes)};
-  if (code == "u2") return int64_t{from_bytes<uint16_t>(*bytes)};
-  if (code == "u1") return int64_t{from_bytes<uint8_t>(*bytes)};
-  if (code == "b1") return from_bytes<uint8_t>(*bytes) != 0;
-  return std::nullopt;
+  const auto* known = std::ranges::find(kNumbers, code, [](const auto& it) { return it.dtype; });
+  if (known == std::end(kNumbers) || order == ">") {
+    fail<IoError>(
+        "{}: {} is a NumPy scalar of dtype {}, which Facula does not read; convert it with "
+        "float(), int() or str() before saving",
+        source, quote_name(name.empty() ? "value" : name),
+        quote_name((order == ">" ? ">" : "") + std::string(code)));
+  }
+  const auto bytes = bytes_of(pickle, arguments[1]);
+  if (!bytes || bytes->size() != known->size) return std::nullopt;
+  return known->read(*bytes);
 }
 
 /// torch.device("cuda", 0) as "cuda:0".
@@ -117,10 +176,7 @@ std::optional<StateValue> complex_number(const Pickle& pickle, const PickleValue
       !arguments[1].is(PickleKind::number)) {
     return std::nullopt;
   }
-  StateDict parts;
-  parts.set("real", arguments[0].number);
-  parts.set("imag", arguments[1].number);
-  return parts;
+  return complex_of(arguments[0].number, arguments[1].number);
 }
 
 }  // namespace
@@ -133,17 +189,17 @@ void fail_arguments(const Pickle& pickle, const PickleValue& call, const std::st
 }
 
 std::optional<StateValue> leaf_of_call(const Pickle& pickle, const PickleValue& call,
-                                       const std::string& source) {
-  const std::string& name = pickle.callable(call);
-  const std::string_view builtin = builtin_name(name);
+                                       const std::string& name, const std::string& source) {
+  const std::string& function = pickle.callable(call);
+  const std::string_view builtin = builtin_name(function);
   std::optional<StateValue> value;
-  if (name.ends_with(".multiarray.scalar")) {
-    value = numpy_scalar(pickle, call);
-  } else if (name == "torch.device") {
+  if (function.ends_with(".multiarray.scalar")) {
+    value = numpy_scalar(pickle, call, name, source);
+  } else if (function == "torch.device") {
     value = device(pickle, call);
   } else if (builtin == "complex") {
     value = complex_number(pickle, call);
-  } else if (builtin == "bytes" || builtin == "bytearray" || name == "_codecs.encode") {
+  } else if (builtin == "bytes" || builtin == "bytearray" || function == "_codecs.encode") {
     if (auto bytes = bytes_of(pickle, call)) value = std::move(*bytes);
   } else {
     return std::nullopt;

@@ -17,9 +17,10 @@ namespace facula::io {
                                  const std::string& source);
 
 /// The number, text or bytes that a call stands for: a device, a number of NumPy's, ... Nothing if
-/// it is a call of another kind. Throws IoError for arguments that make no sense.
+/// it is a call of another kind. Throws IoError for arguments that make no sense, and for NumPy's
+/// scalars that are not numbers; `name` is what messages call the value.
 std::optional<StateValue> leaf_of_call(const Pickle& pickle, const PickleValue& call,
-                                       const std::string& source);
+                                       const std::string& name, const std::string& source);
 
 /// A list, tuple or torch.Size of integers that are not negative; nothing if it is something else
 /// or longer than `max_count`.
