@@ -11,7 +11,8 @@
 namespace facula::data {
 
 /// What random numbers are for. It is part of the counter, so that no two purposes share numbers.
-enum class Purpose : std::uint8_t { shuffle, augment, split, weighted, position, batch };
+/// Those with 0 are a generator's of the same seed.
+enum class Purpose : std::uint8_t { augment = 1, split, weighted, position, batch, shuffle };
 
 /// Epochs are below 2^32, draws below 2^24.
 inline std::uint64_t random_stream(Purpose purpose, std::int64_t epoch) {

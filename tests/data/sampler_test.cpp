@@ -8,6 +8,7 @@
 
 #include <facula/error.h>
 
+#include "data/random_choice.h"
 #include "tests/io/test_files.h"
 
 namespace facula::data {
@@ -31,6 +32,17 @@ TEST(Sampler, RandomOrdersAreNewPermutations) {
   EXPECT_EQ(subset, (Indices{2, 5, 9}));
   expect_error<ValueError>([] { RandomSampler(-1, 0); }, {"RandomSampler", "-1"});
   expect_error<ValueError>([] { SequentialSampler(-2); }, {"SequentialSampler", "-2"});
+}
+
+TEST(Sampler, NumbersAreNotThoseOfAGenerator) {
+  // A generator of this seed yields the blocks (i, 0).
+  for (const std::uint64_t seed : {0, 7}) {
+    for (std::int64_t i = 0; i < 4; ++i) {
+      const PhiloxBlock own = random_block(seed, Purpose::shuffle, 0, i);
+      const PhiloxBlock generator = philox4x32(static_cast<std::uint64_t>(i), 0, seed);
+      EXPECT_NE(own.word[0], generator.word[0]);
+    }
+  }
 }
 
 TEST(Sampler, WeightsAreProbabilities) {
