@@ -1,6 +1,7 @@
 #include "data/batch_builder.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <thread>
 
@@ -12,6 +13,7 @@ namespace {
 
 constexpr std::size_t kInteger = 0, kReal = 1, kTensor = 2, kImage = 3;
 static_assert(std::is_same_v<std::variant_alternative_t<kImage, Value>, Image>);
+constexpr int kYields = 1000;
 
 /// [C, H, W] stored as images are, channels innermost.
 bool has_channels_inside(const Tensor& tensor) {
@@ -68,16 +70,31 @@ void BatchBuilder::lay_out(const Sample& first) {
   columns_ = std::move(columns);
 }
 
-void BatchBuilder::place(std::int64_t i, const Sample& sample) {
-  while (!laid_out_.load(std::memory_order_acquire)) {
-    // Laying out takes a microsecond: whoever slept meanwhile would wake up much later.
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock) {
+bool BatchBuilder::wait_for_turn(std::int64_t slice) const {
+  for (int tries = 0;; ++tries) {
+    const std::uint32_t state = state_.load(std::memory_order_acquire);
+    if (state & kLaidOut) return false;
+    if (std::countr_one(state) >= slice) return true;
+    // Mostly it takes microseconds: whoever slept meanwhile would wake up much later.
+    if (tries < kYields) {
       std::this_thread::yield();
-      continue;
+    } else {
+      state_.wait(state, std::memory_order_acquire);
     }
-    if (!laid_out_.load(std::memory_order_relaxed)) lay_out(sample);
-    laid_out_.store(true, std::memory_order_release);
+  }
+}
+
+void BatchBuilder::end_slice(std::int64_t slice) {
+  if (state_.load(std::memory_order_relaxed) & kLaidOut) return;  // nobody waits
+  state_.fetch_or(std::uint32_t{1} << slice, std::memory_order_release);
+  state_.notify_all();
+}
+
+void BatchBuilder::place(std::int64_t slice, std::int64_t i, const Sample& sample) {
+  if (wait_for_turn(slice)) {
+    lay_out(sample);
+    state_.fetch_or(kLaidOut, std::memory_order_release);
+    state_.notify_all();
   }
   check<ValueError>(sample.size() == columns_.size(),
                     "the sample has {} fields, others of its batch have {}; a batch needs the same "
@@ -178,7 +195,7 @@ Batch collate(std::vector<Sample>& samples) {
   check<ValueError>(!samples.empty(), "collate: there are no samples");
   BatchBuilder builder(static_cast<std::int64_t>(samples.size()), false);
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    builder.place(static_cast<std::int64_t>(i), samples[i]);
+    builder.place(0, static_cast<std::int64_t>(i), samples[i]);
   }
   return builder.finish();
 }

@@ -21,7 +21,6 @@ namespace {
 
 constexpr const char* kUnknownException = "an exception that is no std::exception";
 constexpr std::int64_t kPrefetch = 3;  // samples ahead
-constexpr std::int64_t kSlices = 16;   // of a batch: what its samples cost may differ
 
 /// A sample whose memory serves one batch after the other.
 class SpareSample {
@@ -40,6 +39,19 @@ class SpareSample {
   };
 
   Sample sample_;
+};
+
+/// Does something at the end of its life.
+template <class Function>
+class AtEnd {
+ public:
+  explicit AtEnd(Function function) : function_(std::move(function)) {}
+  ~AtEnd() { function_(); }
+  AtEnd(const AtEnd&) = delete;
+  AtEnd& operator=(const AtEnd&) = delete;
+
+ private:
+  Function function_;
 };
 
 /// The samples of a batch that failed, by their places.
@@ -95,29 +107,37 @@ struct BatchJob {
     }
   }
 
-  /// body(place, sample) for all places, in slices of neighbours that reuse one sample's memory.
-  template <class Body>
-  void for_each_sample(bool parallel, Body&& body) {
-    const std::int64_t slices = parallel ? std::min(count, kSlices) : 1;
+  /// body(slice, place, sample) for all places, in slices of neighbours that reuse one sample's
+  /// memory; ended(slice) after the last of a slice, whatever has been thrown.
+  template <class Body, class Ended>
+  void for_each_sample(bool parallel, Body&& body, Ended&& ended) {
+    // Many, because what their samples cost may differ.
+    const std::int64_t slices = parallel ? std::min(count, BatchBuilder::kMostSlices) : 1;
     const auto run = [&](std::int64_t slice) {
       SpareSample spare;
+      const AtEnd end([&] { ended(slice); });
       for (std::int64_t place = count * slice / slices; place < count * (slice + 1) / slices;
            ++place) {
         if (activity.cancelled.load(std::memory_order_relaxed)) return;
-        guarded(place, [&] { body(place, spare.get()); });
+        guarded(place, [&] { body(slice, place, spare.get()); });
       }
     };
     if (slices == 1) return run(0);
-    base::parallel_for(slices, run);
+    // Begun in order, so that no slice that waits for those before it keeps a thread from them.
+    std::atomic<std::int64_t> next{0};
+    base::parallel_for(slices, [&](std::int64_t) { run(next++); });
   }
 
   std::optional<Batch> stack(bool parallel) {
     BatchBuilder builder(count, options.pin_memory != 0);
-    for_each_sample(parallel, [&](std::int64_t place, Sample& sample) {
-      load(place, sample);
-      const StageTimer timer(Stage::write);
-      builder.place(place, sample);
-    });
+    for_each_sample(
+        parallel,
+        [&](std::int64_t slice, std::int64_t place, Sample& sample) {
+          load(place, sample);
+          const StageTimer timer(Stage::write);
+          builder.place(slice, place, sample);
+        },
+        [&](std::int64_t slice) { builder.end_slice(slice); });
     if (activity.cancelled) return std::nullopt;
     const auto missing = failures.settle(options.skip_errors);
     if (static_cast<std::int64_t>(missing.size()) == count) return std::nullopt;
@@ -126,9 +146,12 @@ struct BatchJob {
 
   std::optional<Batch> collate_by_hand(bool parallel) {
     std::vector<Sample> samples(static_cast<std::size_t>(count));
-    for_each_sample(parallel, [&](std::int64_t place, Sample&) {
-      load(place, samples[static_cast<std::size_t>(place)]);
-    });
+    for_each_sample(
+        parallel,
+        [&](std::int64_t, std::int64_t place, Sample&) {
+          load(place, samples[static_cast<std::size_t>(place)]);
+        },
+        [](std::int64_t) {});
     if (activity.cancelled) return std::nullopt;
     const auto missing = failures.settle(options.skip_errors);
     for (auto place = missing.rbegin(); place != missing.rend(); ++place) {
@@ -210,27 +233,31 @@ class MapSource : public BatchSource {
 class StreamSource : public BatchSource {
  public:
   StreamSource(std::shared_ptr<const IterableDataset> set,
-               std::shared_ptr<const DataLoaderOptions> options, std::int64_t epoch,
-               std::int64_t skipped)
+               std::shared_ptr<const DataLoaderOptions> options, ReadPosition from)
       : set_(std::move(set)),
         options_(std::move(options)),
-        epoch_(epoch),
-        skipped_(skipped),
+        epoch_(from.epoch),
+        from_(std::move(from)),
         shards_(static_cast<std::size_t>(set_->shards())) {}
 
   std::optional<std::int64_t> tickets() const override { return std::nullopt; }
   std::int64_t shards() const override { return static_cast<std::int64_t>(shards_.size()); }
-  std::int64_t position(std::int64_t ticket) const override { return ticket; }
+  std::int64_t position(std::int64_t ticket) const override {
+    return std::max(ticket, from_.delivered);
+  }
   std::string describe(std::int64_t sample) const override {
     return fmt::format("sample {} of shard {}", sample / shards(), sample % shards());
   }
 
   Made make(std::int64_t ticket, bool parallel, Activity& activity) override {
     std::int64_t first = 0;
+    if (ticket < from_.delivered) {
+      return {.batch = std::nullopt, .shard_ended = !skip(ticket, activity)};
+    }
     std::vector<Sample> samples = read(ticket, activity, first);
     const auto count = static_cast<std::int64_t>(samples.size());
     const bool short_batch = count < options_->batch_size;
-    if (count == 0 || (short_batch && options_->drop_last) || ticket < skipped_) {
+    if (count == 0 || (short_batch && options_->drop_last)) {
       return {.batch = std::nullopt, .shard_ended = short_batch};
     }
     const std::int64_t shard = ticket % shards();
@@ -256,6 +283,19 @@ class StreamSource : public BatchSource {
     bool ended = false;
   };
 
+  /// Reads past what has been delivered; false if the shard has ended.
+  bool skip(std::int64_t ticket, Activity& activity) {
+    std::int64_t first = 0;
+    try {
+      return std::ssize(read(ticket, activity, first)) == options_->batch_size;
+    } catch (const SampleError& error) {
+      // Thrown once already, before the position was saved? Others are news.
+      if (!std::ranges::count(from_.failed, ticket % shards())) throw;
+      log_warning("DataLoader: left out as before: {}", error.what());
+      return false;
+    }
+  }
+
   /// The samples of a ticket as the stream yields them; `first` is the number of the first one in
   /// its shard. Fewer than a batch mean that the shard has ended.
   std::vector<Sample> read(std::int64_t ticket, Activity& activity, std::int64_t& first) {
@@ -275,7 +315,13 @@ class StreamSource : public BatchSource {
     } const next_turn{shard};
     const StageTimer timer(Stage::read);
     try {
-      if (!shard.stream && !shard.ended) shard.stream = set_->open(ticket % shards(), epoch_);
+      activity.sample.store(shard.samples * shards() + ticket % shards());
+      if (!shard.stream && !shard.ended) {
+        shard.stream = set_->open(ticket % shards(), epoch_);
+        check<ValueError>(shard.stream != nullptr,
+                          "IterableDataset::open() returned null; of a shard without samples, "
+                          "return a Stream whose next() is false");
+      }
       while (!shard.ended && static_cast<std::int64_t>(samples.size()) < options_->batch_size) {
         activity.sample.store(shard.samples * shards() + ticket % shards());
         Sample sample;
@@ -302,7 +348,8 @@ class StreamSource : public BatchSource {
 
   const std::shared_ptr<const IterableDataset> set_;
   const std::shared_ptr<const DataLoaderOptions> options_;
-  const std::int64_t epoch_, skipped_;
+  const std::int64_t epoch_;
+  const ReadPosition from_;
   std::vector<Shard> shards_;
 };
 
@@ -317,8 +364,8 @@ std::unique_ptr<BatchSource> map_source(DatasetPtr set,
 
 std::unique_ptr<BatchSource> stream_source(std::shared_ptr<const IterableDataset> set,
                                            std::shared_ptr<const DataLoaderOptions> options,
-                                           std::int64_t epoch, std::int64_t skipped) {
-  return std::make_unique<StreamSource>(std::move(set), std::move(options), epoch, skipped);
+                                           const ReadPosition& from) {
+  return std::make_unique<StreamSource>(std::move(set), std::move(options), from);
 }
 
 }  // namespace facula::data

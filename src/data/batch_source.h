@@ -29,6 +29,13 @@ struct Made {
   bool shard_ended = false;
 };
 
+/// How far an epoch has been delivered.
+struct ReadPosition {
+  std::int64_t epoch = 0;
+  std::int64_t delivered = 0;             // samples over all ranks, or tickets of a stream
+  std::vector<std::int64_t> failed = {};  // shards of a stream with an error that was delivered
+};
+
 /// Makes batches by number, several at a time by different threads. Tickets are to be claimed in
 /// ascending order.
 class BatchSource {
@@ -50,9 +57,9 @@ class BatchSource {
 std::unique_ptr<BatchSource> map_source(DatasetPtr set,
                                         std::shared_ptr<const DataLoaderOptions> options,
                                         std::int64_t epoch, BatchPlan plan, bool by_position);
-/// Leaves out the batches of the first `skipped` tickets.
+/// Leaves out the batches, and the errors, that have been delivered.
 std::unique_ptr<BatchSource> stream_source(std::shared_ptr<const IterableDataset> set,
                                            std::shared_ptr<const DataLoaderOptions> options,
-                                           std::int64_t epoch, std::int64_t skipped);
+                                           const ReadPosition& from);
 
 }  // namespace facula::data

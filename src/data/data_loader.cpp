@@ -13,6 +13,9 @@
 namespace facula::data {
 namespace {
 
+/// Each takes memory in every epoch.
+constexpr std::int64_t kMostShards = std::int64_t{1} << 20;
+
 void check_options(const DataLoaderOptions& options) {
   check<ValueError>(options.batch_size >= 1, "DataLoader: batch_size is {}, must be at least 1",
                     options.batch_size);
@@ -72,8 +75,10 @@ struct DataLoader::Shared {
   }
 
   void check_stream() const {
-    check<ValueError>(stream->shards() >= 1, "DataLoader: a stream of {} shards, needs at least 1",
-                      stream->shards());
+    const std::int64_t shards = stream->shards();
+    check<ValueError>(shards >= 1 && shards <= kMostShards,
+                      "DataLoader: a stream of {} shards, expected 1 to {}; join some", shards,
+                      kMostShards);
     check<ValueError>(
         !options->shuffle && !options->sampler && !options->batch_sampler &&
             options->world_size == 1,
@@ -114,8 +119,6 @@ struct DataLoader::Shared {
   const std::shared_ptr<const DataLoaderOptions> options;
   const std::shared_ptr<LoaderState> state;
   std::shared_ptr<const Sampler> sampler;
-  // The position to go on from, where one was loaded.
-  std::int64_t resumed_epoch = -1, resumed_position = 0;
 };
 
 DataLoader::DataLoader(DatasetPtr set, DataLoaderOptions options)
@@ -143,22 +146,21 @@ std::int64_t DataLoader::size() const {
 Epoch DataLoader::epoch(std::int64_t number) const {
   check<ValueError>(number >= 0 && number < std::int64_t{1} << 32,
                     "DataLoader: epoch {} does not exist; count from 0", number);
-  Shared& shared = *shared_;
-  const std::int64_t skipped = number == shared.resumed_epoch ? shared.resumed_position : 0;
-  shared.resumed_epoch = -1;
+  const Shared& shared = *shared_;
+  const ReadPosition from = shared.state->beginning(number);
   std::unique_ptr<BatchSource> source =
-      shared.stream ? stream_source(shared.stream, shared.options, number, skipped)
-                    : map_source(shared.set, shared.options, number, shared.plan(number, skipped),
-                                 shared.by_position());
-  auto state =
-      std::make_shared<Epoch::State>(std::move(source), shared.options, shared.state, number);
-  state->start();
-  return Epoch(std::move(state));
+      shared.stream ? stream_source(shared.stream, shared.options, from)
+                    : map_source(shared.set, shared.options, number,
+                                 shared.plan(number, from.delivered), shared.by_position());
+  Epoch epoch(
+      std::make_shared<Epoch::State>(std::move(source), shared.options, shared.state, from));
+  epoch.state_->start();
+  return epoch;
 }
 
 StateDict DataLoader::state_dict() const {
   const std::lock_guard lock(shared_->state->mutex);
-  return shared_->state->saved(shared_->state->epoch, shared_->state->position);
+  return shared_->state->saved(shared_->state->latest);
 }
 
 void DataLoader::load_state_dict(const StateDict& state) {
@@ -174,16 +176,16 @@ void DataLoader::load_state_dict(const StateDict& state) {
                       "loader takes {} from {}; a stream goes on only with the same of both",
                       state.integer("batch_size"), state.integer("shards"), batch, shards);
   }
-  const std::int64_t epoch = state.integer("epoch"), position = state.integer("position");
-  check<ValueError>(epoch >= 0 && position >= 0,
+  ReadPosition position{.epoch = state.integer("epoch"), .delivered = state.integer("position")};
+  check<ValueError>(position.epoch >= 0 && position.delivered >= 0,
                     "DataLoader: the saved position is epoch {}, {} samples; both must be at least "
                     "0",
-                    epoch, position);
-  shared_->resumed_epoch = epoch;
-  shared_->resumed_position = position;
+                    position.epoch, position.delivered);
+  if (state.contains("failed")) {
+    position.failed = state.tensor("failed").to_vector<std::int64_t>();
+  }
   const std::lock_guard lock(shared_->state->mutex);
-  shared_->state->epoch = epoch;
-  shared_->state->position = position;
+  shared_->state->latest = shared_->state->loaded = std::move(position);
 }
 
 std::string DataLoader::decision() const {
@@ -209,6 +211,9 @@ bool Epoch::next(Batch& batch) {
   return state_->next(batch);
 }
 
-StateDict Epoch::state_dict() const { return state_->state_dict(); }
+StateDict Epoch::state_dict() const {
+  check<ValueError>(state_ != nullptr, "Epoch::state_dict: the epoch was moved away");
+  return state_->state_dict();
+}
 
 }  // namespace facula::data

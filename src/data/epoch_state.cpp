@@ -26,32 +26,42 @@ double clock_seconds(clockid_t clock) {
 
 }  // namespace
 
-StateDict LoaderState::saved(std::int64_t at_epoch, std::int64_t at_position) const {
+StateDict LoaderState::saved(const ReadPosition& position) const {
   StateDict state;
-  state.set("epoch", at_epoch);
-  state.set("position", at_position);
+  state.set("epoch", position.epoch);
+  state.set("position", position.delivered);
   state.set("seed", seed);
   state.set("size", size);
   if (size < 0) {
     state.set("shards", shards);
     state.set("batch_size", batch_size);
+    if (!position.failed.empty()) state.set("failed", tensor(position.failed));
   }
   return state;
 }
 
+ReadPosition LoaderState::beginning(std::int64_t number) {
+  const std::lock_guard lock(mutex);
+  return number == loaded.epoch ? loaded : ReadPosition{.epoch = number};
+}
+
+void LoaderState::begun(const ReadPosition& position) {
+  latest = position;
+  // Epochs before it, such as an evaluation's, may come between loading and going on.
+  if (position.epoch >= loaded.epoch) loaded = {.epoch = -1};
+}
+
 Epoch::State::State(std::unique_ptr<BatchSource> batches,
                     std::shared_ptr<const DataLoaderOptions> options,
-                    std::shared_ptr<LoaderState> loader, std::int64_t number)
+                    std::shared_ptr<LoaderState> loader, ReadPosition from)
     : source_(std::move(batches)),
       options_(std::move(options)),
       loader_(std::move(loader)),
-      number_(number),
       ended_(static_cast<std::size_t>(source_->shards())),
       shards_left_(source_->shards()),
-      position_(source_->position(0)) {
+      position_(std::move(from)) {
+  position_.delivered = source_->position(0);
   const std::lock_guard lock(loader_->mutex);
-  loader_->epoch = number;
-  loader_->position = position_;
   if (options_->num_workers != kAuto) {
     setting_ = {.workers = options_->num_workers};
   } else if (!base::in_parallel_region()) {
@@ -66,23 +76,43 @@ Epoch::State::State(std::unique_ptr<BatchSource> batches,
 
 void Epoch::State::start() {
   const std::lock_guard lock(mutex_);
-  apply(setting_);
+  const std::lock_guard loader_lock(loader_->mutex);
+  apply_or_do_without(setting_);
+  loader_->begun(position_);
 }
 
-void Epoch::State::apply(const WorkerSetting& setting) {
+void Epoch::State::apply_or_do_without(const WorkerSetting& setting) {
+  if (apply(setting)) return;
+  if (holds_tuner_) {
+    loader_->tuner.do_without_threads();
+    probing_ = true;
+  }
+  apply({});
+}
+
+bool Epoch::State::apply(const WorkerSetting& setting) {
   setting_ = setting;
   ++generation_;
   const auto wanted =
       options_->prefetch == kAuto ? std::max(2, 2 * setting.workers) : options_->prefetch;
   capacity_ = std::min(static_cast<std::size_t>(wanted), most_capacity_);
-  if (setting.workers > 0) {
-    threads_ = &LoaderThreads::instance();
-    threads_->serve(shared_from_this(), setting.workers, options_->num_workers == kAuto);
+  if (setting.workers == 0) return true;
+  LoaderThreads& threads = LoaderThreads::instance();
+  threads_ = &threads;
+  const bool automatic = options_->num_workers == kAuto;
+  try {
+    threads.serve(shared_from_this(), setting.workers, automatic);
+  } catch (const Error& refused) {
+    if (!automatic) throw;
+    log_warning("{}; batches are made between steps", refused.what());
+    return false;
   }
+  return true;
 }
 
 bool Epoch::State::threads_are_here() const {
-  return threads_ == nullptr || threads_ == &LoaderThreads::instance();
+  const LoaderThreads* threads = threads_;
+  return threads == nullptr || threads == &LoaderThreads::instance();
 }
 
 void Epoch::State::check_threads() const {
@@ -120,8 +150,6 @@ bool Epoch::State::run_one() noexcept {
     if (!slot) return false;
     ++working_;
   }
-  changed_.notify_all();  // whoever waits for any slot now waits for this one, and no longer than
-                          // allowed
   make(*slot, false);
   {
     const std::lock_guard lock(mutex_);
@@ -148,11 +176,10 @@ std::shared_ptr<Epoch::State::Slot> Epoch::State::take_front(std::unique_lock<st
   } else if (pending_.empty()) {
     const auto tickets = source_->tickets();
     if (tickets ? claimed_ >= *tickets : shards_left_ == 0) return nullptr;
-    threads_->wake();
-    changed_.wait(lock, [this] { return !pending_.empty(); });
+    threads_.load()->wake();
   }
+  wait_for_front(lock);
   std::shared_ptr<Slot> slot = pending_.front();
-  wait_for(lock, *slot);
   pending_.pop_front();
   if (slot->made.shard_ended) {
     const auto shard = static_cast<std::size_t>(slot->ticket % source_->shards());
@@ -162,13 +189,25 @@ std::shared_ptr<Epoch::State::Slot> Epoch::State::take_front(std::unique_lock<st
   return slot;
 }
 
-void Epoch::State::wait_for(std::unique_lock<std::mutex>& lock, const Slot& slot) {
-  const auto ready = [&] { return slot.ready; };
+/// Waits until somebody has begun the next ticket and made its batch.
+void Epoch::State::wait_for_front(std::unique_lock<std::mutex>& lock) {
+  const auto ready = [this] { return !pending_.empty() && pending_.front()->ready; };
   if (ready()) return;
   const bool limited = options_->timeout > 0;
   const double limit = limited ? std::min(options_->timeout, kLongest) : kWarnAfter;
   if (changed_.wait_for(lock, Seconds(limit), ready)) return;
-  const std::int64_t sample = slot.activity.sample;
+  const std::int64_t sample = pending_.empty() ? -1 : pending_.front()->activity.sample.load();
+  if (sample < 0) {
+    constexpr const char* kWhy =
+        "the threads that automatic loaders share may all hang in the data set of another loader; "
+        "num_workers gives this one its own";
+    check<Error>(!limited,
+                 "DataLoader: no thread has begun the next batch after {} s, the time that "
+                 "`timeout` allows; {}",
+                 limit, kWhy);
+    log_warning("DataLoader: no thread has begun the next batch for {} s; {}", limit, kWhy);
+    return changed_.wait(lock, ready);
+  }
   const std::string about = source_->describe(sample);
   if (limited) {
     throw SampleError(
@@ -184,13 +223,14 @@ void Epoch::State::wait_for(std::unique_lock<std::mutex>& lock, const Slot& slot
 bool Epoch::State::next(Batch& batch) {
   check_threads();
   batch = Batch();  // before the next one is made: its memory can serve again
+  const std::lock_guard turn(consumers_);
   const double entered = clock_seconds(CLOCK_MONOTONIC);
   const double entered_cpu = cpu_seconds();
   std::unique_lock lock(mutex_);
   for (;;) {
     const std::shared_ptr<Slot> slot = take_front(lock);
     if (!slot) return false;
-    if (setting_.workers > 0 && pending_.size() <= capacity_ / 2) threads_->wake();
+    if (setting_.workers > 0 && pending_.size() <= capacity_ / 2) threads_.load()->wake();
     deliver(*slot);
     if (slot->error) std::rethrow_exception(slot->error);
     if (!slot->made.batch) continue;
@@ -202,15 +242,19 @@ bool Epoch::State::next(Batch& batch) {
 }
 
 void Epoch::State::deliver(const Slot& slot) {
-  position_ = source_->position(slot.ticket + 1);
+  position_.delivered = source_->position(slot.ticket + 1);
+  const std::int64_t shard = slot.ticket % source_->shards();
+  if (slot.error && !std::ranges::count(position_.failed, shard)) {
+    position_.failed.push_back(shard);
+  }
   const std::lock_guard lock(loader_->mutex);
-  if (loader_->epoch == number_) loader_->position = position_;
+  if (loader_->latest.epoch == position_.epoch) loader_->latest = position_;
 }
 
 StateDict Epoch::State::state_dict() {
   check_threads();
   const std::lock_guard lock(mutex_);
-  return loader_->saved(number_, position_);
+  return loader_->saved(position_);
 }
 
 /// Batches that wait take an eighth of the memory at most.
@@ -239,7 +283,7 @@ void Epoch::State::measure(const Slot& slot, double entered, double entered_cpu)
                                      .making = now - entered,
                                      .making_cpu = cpu_seconds() - entered_cpu,
                                      .use_cpu = entered_cpu - returned_cpu_};
-    if (tuner.add(timing)) apply(tuner.setting());
+    if (tuner.add(timing)) apply_or_do_without(tuner.setting());
     probing_ = tuner.probing();
   }
   last_generation_ = slot.generation;
@@ -248,8 +292,9 @@ void Epoch::State::measure(const Slot& slot, double entered, double entered_cpu)
 }
 
 void Epoch::State::close() noexcept {
-  if (threads_ && threads_are_here()) {
-    threads_->remove(this);
+  LoaderThreads* threads = threads_;
+  if (threads && threads_are_here()) {
+    threads->remove(this);
     std::unique_lock lock(mutex_);
     closed_ = true;
     for (const auto& slot : pending_) slot->activity.cancelled = true;
@@ -257,13 +302,14 @@ void Epoch::State::close() noexcept {
         options_->timeout > 0 ? std::min(options_->timeout, kLongest) : kGiveUpAfter;
     if (!changed_.wait_for(lock, Seconds(patience), [this] { return working_ == 0; })) {
       for (const auto& slot : pending_) {
-        if (slot->ready) continue;
+        // Below 0: it waits for its turn behind one that hangs.
+        if (slot->ready || slot->activity.sample < 0) continue;
         log_warning(
             "DataLoader: {} has not been read after {} s; the thread that hangs there is "
             "left behind",
             source_->describe(slot->activity.sample), patience);
       }
-      threads_->replace_lost(working_, options_->num_workers == kAuto);
+      threads->replace_lost(working_, options_->num_workers == kAuto);
     }
     pending_.clear();
   }

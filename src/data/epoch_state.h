@@ -1,6 +1,7 @@
 // One pass over a data set: tickets claimed, made and delivered in order.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -22,8 +23,12 @@ namespace facula::data {
 /// What the epochs of a loader have in common.
 struct LoaderState {
   explicit LoaderState(WorkerTuner::Limits limits) : tuner(limits) {}
-  /// What DataLoader::load_state_dict() takes; see `position` below.
-  StateDict saved(std::int64_t at_epoch, std::int64_t at_position) const;
+  /// What DataLoader::load_state_dict() takes.
+  StateDict saved(const ReadPosition& position) const;
+  /// Where epoch `number` begins.
+  ReadPosition beginning(std::int64_t number);
+  /// An epoch has begun: a position that was loaded of it, or of one before, has served.
+  void begun(const ReadPosition& position);
 
   // Of the loader, for its saved positions.
   std::int64_t seed = 0, size = -1;         // -1: a stream, of which the next two are
@@ -31,14 +36,14 @@ struct LoaderState {
 
   std::mutex mutex;
   WorkerTuner tuner;
-  bool tuner_taken = false;   // by a running epoch; others keep the setting they find
-  std::int64_t epoch = 0;     // the one begun last
-  std::int64_t position = 0;  // delivered of it: samples over all ranks, or tickets of a stream
+  bool tuner_taken = false;  // by a running epoch; others keep the setting they find
+  ReadPosition latest;       // of the epoch begun last
+  ReadPosition loaded{.epoch = -1};
 };
 
 struct Epoch::State : BackgroundJob, std::enable_shared_from_this<Epoch::State> {
   State(std::unique_ptr<BatchSource> batches, std::shared_ptr<const DataLoaderOptions> options,
-        std::shared_ptr<LoaderState> loader, std::int64_t number);
+        std::shared_ptr<LoaderState> loader, ReadPosition from);
 
   /// To be called once a shared_ptr holds this.
   void start();
@@ -64,11 +69,14 @@ struct Epoch::State : BackgroundJob, std::enable_shared_from_this<Epoch::State> 
   void check_threads() const;
   /// CPU seconds of the process while the tuner asks for them; reading that clock is a system call.
   double cpu_seconds() const;
-  void apply(const WorkerSetting& setting);
+  /// False, with a warning, where kAuto wants threads and the system gives none.
+  bool apply(const WorkerSetting& setting);
+  /// The same, with the caller alone where there are no threads. The loader's mutex is held.
+  void apply_or_do_without(const WorkerSetting& setting);
   std::shared_ptr<Slot> claim();
   void make(Slot& slot, bool parallel) noexcept;
   std::shared_ptr<Slot> take_front(std::unique_lock<std::mutex>& lock);
-  void wait_for(std::unique_lock<std::mutex>& lock, const Slot& slot);
+  void wait_for_front(std::unique_lock<std::mutex>& lock);
   void deliver(const Slot& slot);
   void limit_memory(const Batch& batch);
   void measure(const Slot& slot, double entered, double entered_cpu);
@@ -76,10 +84,10 @@ struct Epoch::State : BackgroundJob, std::enable_shared_from_this<Epoch::State> 
   const std::unique_ptr<BatchSource> source_;
   const std::shared_ptr<const DataLoaderOptions> options_;
   const std::shared_ptr<LoaderState> loader_;
-  const std::int64_t number_;
   bool holds_tuner_ = false, probing_ = false;
-  LoaderThreads* threads_ = nullptr;  // that serve this epoch, if any
+  std::atomic<LoaderThreads*> threads_ = nullptr;  // that serve this epoch, if any
 
+  std::mutex consumers_;  // held by the one thread that is in next()
   std::mutex mutex_;
   std::condition_variable changed_;
   WorkerSetting setting_;
@@ -91,7 +99,7 @@ struct Epoch::State : BackgroundJob, std::enable_shared_from_this<Epoch::State> 
   std::deque<std::shared_ptr<Slot>> pending_;  // in the order of tickets
   std::vector<bool> ended_;                    // shards
   std::int64_t shards_left_;
-  std::int64_t position_;  // as LoaderState's
+  ReadPosition position_;
 
   // Of the batch delivered last.
   std::uint64_t last_generation_ = 0;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "base/check.h"
 #include "base/log.h"
@@ -44,15 +45,18 @@ void LoaderThreads::serve(const std::shared_ptr<BackgroundJob>& job, int threads
   try {
     for (; threads_ < wanted; ++threads_) std::thread([this] { run(); }).detach();
   } catch (const std::system_error& refused) {
-    if (threads_ == 0) {
+    if (threads_ <= lost_) {
       jobs_.pop_back();
       fail<Error>(
           "DataLoader: the system gives no thread ({}); raise its limit (ulimit -u, cgroups), or "
           "set num_workers = 0",
           refused.what());
     }
-    log_warning("DataLoader: {} background threads instead of {} ({})", threads_, wanted,
-                refused.what());
+    // Once, though a search for the best number asks for them time and again.
+    if (std::exchange(warned_of_, threads_) != threads_) {
+      log_warning("DataLoader: {} background threads instead of {} ({})", threads_, wanted,
+                  refused.what());
+    }
   }
   ++wakes_;
   woken_.notify_all();

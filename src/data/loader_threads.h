@@ -26,7 +26,8 @@ class LoaderThreads {
   /// Another one, without jobs, in the child of a fork().
   static LoaderThreads& instance();
 
-  /// Sees to it that up to `threads` threads can serve the job, and wakes them.
+  /// Sees to it that up to `threads` threads can serve the job, and wakes them. Throws Error if
+  /// there is none and the system gives none.
   void serve(const std::shared_ptr<BackgroundJob>& job, int threads, bool shared_budget);
   /// The job may have work again.
   void wake();
@@ -55,6 +56,7 @@ class LoaderThreads {
   std::vector<Entry> jobs_;
   std::uint64_t wakes_ = 0;
   int threads_ = 0, lost_ = 0;
+  int warned_of_ = -1;                  // threads there were when the system gave no more
   int sharing_ = 0, lost_sharing_ = 0;  // threads at jobs that share the budget
 };
 

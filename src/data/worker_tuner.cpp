@@ -62,6 +62,11 @@ void WorkerTuner::begin_probe() {
   probe_seconds_ = 0;
 }
 
+void WorkerTuner::do_without_threads() {
+  threads_ = false;
+  begin_probe();
+}
+
 double WorkerTuner::predict(const WorkerSetting& setting) const {
   if (setting.pool) return making_ / limits_.compute_threads + use_;
   if (setting.workers == 0) return making_ + use_;
@@ -100,11 +105,13 @@ void WorkerTuner::begin_compare() {
   std::vector<WorkerSetting> settings;
   if (limits_.compute_threads > 1) settings.push_back({.workers = 0, .pool = true});
   settings.push_back({});
-  for (int workers = 1; workers < limits_.cpus; workers *= 2) settings.push_back({workers});
-  settings.push_back({limits_.cpus});
-  // Threads that mostly wait, as for a network, leave CPUs to others.
-  if (making_cpu_ < making_ / 2) {
-    for (const int times : {2, 4}) settings.push_back({times * limits_.cpus});
+  if (threads_) {
+    for (int workers = 1; workers < limits_.cpus; workers *= 2) settings.push_back({workers});
+    settings.push_back({limits_.cpus});
+    // Threads that mostly wait, as for a network, leave CPUs to others.
+    if (making_cpu_ < making_ / 2) {
+      for (const int times : {2, 4}) settings.push_back({times * limits_.cpus});
+    }
   }
 
   double least = alone_period_;

@@ -48,6 +48,9 @@ class WorkerTuner {
   /// Returns true if the setting has changed.
   bool add(const Timing& timing);
 
+  /// The system gives no background threads: begins anew, with settings that need none.
+  void do_without_threads();
+
   const WorkerSetting& setting() const { return setting_; }
   /// While true, the CPU seconds of a Timing are needed.
   bool probing() const { return phase_ == Phase::probe; }
@@ -83,6 +86,7 @@ class WorkerTuner {
   bool watch(double period);
 
   const Limits limits_;
+  bool threads_ = true;  // in the background
   Phase phase_ = Phase::probe;
   WorkerSetting setting_;
   // The least of each that probing saw.

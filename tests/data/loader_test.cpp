@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
 #include <mutex>
 #include <set>
@@ -295,6 +296,8 @@ TEST(Loader, AnEpochThatWasMovedAwayIsAnError) {
   const Epoch other = std::move(epoch);
   Batch batch;
   expect_error<ValueError>([&] { epoch.next(batch); }, {"Epoch::next", "moved away"});
+  expect_error<ValueError>([&] { epoch.state_dict(); }, {"Epoch::state_dict", "moved away"});
+  expect_error<ValueError>([&] { epoch.begin(); }, {"moved away"});
 }
 
 TEST(Loader, LeavingAnEpochEarlyStopsIt) {

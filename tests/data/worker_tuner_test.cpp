@@ -177,6 +177,21 @@ TEST(WorkerTuner, SearchesAgainWhenWhatDisturbedItIsGone) {
   EXPECT_LE(quiet.period(tuner.setting()), 1.03 * best_of(quiet)) << tuner.decision();
 }
 
+TEST(WorkerTuner, DoesWithoutThreadsWhereThereAreNone) {
+  // Reads that wait: threads would be far ahead.
+  const Machine machine{.cpus = 2, .making = 10e-3, .use = 1e-3, .busy = 1, .waiting = 0.9};
+  WorkerTuner tuner({.cpus = 2, .compute_threads = 2});
+  while (tuner.setting().workers == 0) run(tuner, machine, 1);
+  tuner.do_without_threads();
+  EXPECT_EQ(tuner.setting(), WorkerSetting{});
+  EXPECT_TRUE(tuner.probing());
+  for (int i = 0; i < 500; ++i) {
+    run(tuner, machine, 1);
+    ASSERT_EQ(tuner.setting().workers, 0);
+  }
+  EXPECT_TRUE(tuner.setting().pool) << tuner.decision();
+}
+
 TEST(WorkerTuner, TellsWhatItBought) {
   WorkerTuner tuner({.cpus = 2, .compute_threads = 1});
   EXPECT_EQ(tuner.decision(), "");

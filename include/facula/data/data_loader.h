@@ -35,7 +35,7 @@ struct DataLoaderOptions {
   std::int64_t rank = 0, world_size = 1;
   /// Threads that make batches in the background; 0: batches are made when asked for, by the
   /// caller. kAuto measures what makes the whole loop fastest: the caller alone, all compute
-  /// threads between two steps, or some number of background threads.
+  /// threads between two steps, or some number of background threads, unless the system gives none.
   int num_workers = kAuto;
   /// Batches made ahead by background threads.
   int prefetch = kAuto;
@@ -50,11 +50,12 @@ struct DataLoaderOptions {
   /// Applied to every batch. Of several ranks, each applies it to its share, so that what mixes
   /// samples, as MixUp does, mixes those of one rank; its random numbers are the same in all.
   BatchTransform batch_transform = {};
-  /// Leave out samples that cannot be read, with a warning, instead of throwing. A failed read of a
-  /// stream is thrown all the same and ends its shard.
+  /// Leave out samples that cannot be read, or do not fit to the first of their batch that can be,
+  /// with a warning, instead of throwing. A failed read of a stream is thrown all the same and ends
+  /// its shard.
   bool skip_errors = false;
-  /// Seconds after which waiting for a batch is an error that names the sample; 0: only a warning,
-  /// after 30 seconds.
+  /// Seconds after which waiting for a batch is an error: SampleError, naming the sample, or Error
+  /// if all threads are kept by other loaders; 0: only a warning, after 30 seconds.
   double timeout = 0;
 };
 
@@ -70,7 +71,8 @@ class FACULA_API SampleError : public Error {
   std::int64_t index_;
 };
 
-/// One pass over a data set. Leaving it early stops its threads.
+/// One pass over a data set. Leaving it early stops its threads. Several threads may call next()
+/// and state_dict(); moving and destroying are for one that is alone with it.
 class FACULA_API Epoch {
  public:
   Epoch(Epoch&& other) noexcept;
@@ -78,11 +80,13 @@ class FACULA_API Epoch {
   ~Epoch();
 
   /// Puts the next batch into `batch`; false after the last. Throws SampleError for a sample that
-  /// fails; the call after that goes on with the next batch.
+  /// fails; the call after that goes on with the next batch. Of several threads, one at a time is
+  /// in here, and each batch goes to one of them.
   bool next(Batch& batch);
 
   /// Where it stands, for DataLoader::load_state_dict() and whatever other epochs its loader has
-  /// begun meanwhile: its number and how many samples have been delivered, over all ranks.
+  /// begun meanwhile: its number and how many samples have been delivered, over all ranks. Of
+  /// batches that other threads are waiting for, it does not know yet.
   StateDict state_dict() const;
 
   /// For range-based loops; an epoch can be gone through once.
@@ -146,9 +150,10 @@ class FACULA_API DataLoader {
   /// or what was loaded, before an epoch.
   StateDict state_dict() const;
   /// The next epoch() with the saved number yields the batches that were not delivered, whatever
-  /// the number of workers and ranks, and of a map-style set whatever the batch size. Throws
-  /// ValueError for the state of another data set or seed, or of a stream with another batch size
-  /// or number of shards.
+  /// the number of workers and ranks, and of a map-style set whatever the batch size. Epochs before
+  /// it may be gone through meanwhile; one after it discards the position. Throws ValueError for
+  /// the state of another data set or seed, or of a stream with another batch size or number of
+  /// shards.
   void load_state_dict(const StateDict& state);
 
   /// What kAuto has decided and what it bought, in one line; empty before.
