@@ -38,6 +38,8 @@ class CachedDataset final : public Loading<Dataset> {
   explicit CachedDataset(DatasetPtr set) : set_(std::move(set)) {
     check<ValueError>(set_ != nullptr, "cached: the data set is null");
     size_ = set_->size();
+    check<ValueError>(size_ >= 0,
+                      "cached: the data set says that its size is {}, expected 0 or more", size_);
     entries_ = std::make_unique<Entry[]>(static_cast<std::size_t>(size_));
   }
 

@@ -36,6 +36,11 @@ std::int64_t inside(std::int64_t i, std::int64_t size, PaddingMode mode) {
   return -1;
 }
 
+const PixelSource& checked(const std::shared_ptr<const PixelSource>& source) {
+  check<ValueError>(source != nullptr, "Image: the source of pixels is null");
+  return *source;
+}
+
 /// Scale and shift of every element of a row, for rows of up to kElements.
 class FloatPattern {
  public:
@@ -233,6 +238,7 @@ struct Image::Access {
 };
 
 Image::Image(const Tensor& pixels) {
+  check<ValueError>(pixels.defined(), "Image: the tensor of pixels is undefined");
   check<DTypeError>(pixels.dtype() == kUInt8, "Image: pixels are {}, expected uint8",
                     name_of(pixels.dtype()));
   check<ShapeError>(
@@ -245,15 +251,25 @@ Image::Image(const Tensor& pixels) {
 
 Image::Image(const std::uint8_t* pixels, std::int64_t height, std::int64_t width,
              std::int64_t channels)
-    : memory_(pixels),
-      channels_(channels),
-      source_height_(height),
-      source_width_(width),
-      region_{0, 0, height, width} {}
+    : Image(height, width, channels) {
+  check<ValueError>(pixels != nullptr, "Image: the pixels are null");
+  memory_ = pixels;
+}
 
 Image::Image(std::shared_ptr<const PixelSource> source)
-    : Image(nullptr, source->height, source->width, source->channels) {
+    : Image(checked(source).height, checked(source).width, checked(source).channels) {
   source_ = std::move(source);
+}
+
+Image::Image(std::int64_t height, std::int64_t width, std::int64_t channels)
+    : channels_(channels),
+      source_height_(height),
+      source_width_(width),
+      region_{0, 0, height, width} {
+  check<ShapeError>(height >= 1 && width >= 1 && (channels == 1 || channels == 3),
+                    "Image: {} x {} pixels of {} channels, expected at least one pixel and 1 or 3 "
+                    "channels",
+                    height, width, channels);
 }
 
 void Image::check_defined(const char* what) const {

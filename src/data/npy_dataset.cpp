@@ -67,11 +67,15 @@ class Column {
     if (numbers_) return number_at(source);
     // A copy, so that transforms may write to it; the mapping is read-only.
     Tensor row = empty(row_shape_, array_.dtype);
-    auto* destination = static_cast<std::uint8_t*>(row.raw_data());
+    auto* const destination = static_cast<std::uint8_t*>(row.raw_data());
     if (dense_) {
       std::memcpy(destination, source, static_cast<std::size_t>(row_bytes_));
     } else {
       copy_strided(source, row_sizes_, row_strides_, item, destination);
+    }
+    // Any byte but 0 and 1 would be undefined behaviour when it is read as a boolean.
+    if (array_.dtype == kBool) {
+      for (std::int64_t i = 0; i < row_bytes_; ++i) destination[i] = destination[i] != 0;
     }
     return row;
   }

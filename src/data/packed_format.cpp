@@ -89,7 +89,7 @@ class IndexParser {
     ImageSetInfo info;
     info.name = text();
     const std::uint64_t classes = reader_.u64_le("the number of classes");
-    require(classes <= std::uint64_t{1} << 31, "more classes than anybody needs");
+    require(classes <= std::uint64_t{Format::kMostClasses}, "more classes than anybody needs");
     info.classes = static_cast<std::int64_t>(classes);
     const std::uint32_t names = reader_.u32_le("the number of class names");
     require(names == 0 || names == classes, "class names for some of the classes");

@@ -26,6 +26,7 @@ struct PackedFormat {
   static constexpr std::uint64_t kAlignment = 64;
   static constexpr std::uint64_t kTrailerBytes = 32;
   static constexpr std::uint64_t kRecordBytes = 32;
+  static constexpr std::int64_t kMostClasses = std::int64_t{1} << 31;
 };
 
 /// One image, as its record says.

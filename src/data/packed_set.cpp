@@ -1,8 +1,11 @@
 // Image sets in a packed file: writing and reading.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
+
+#include <fmt/ranges.h>
 
 #include "base/check.h"
 #include "base/thread_pool.h"
@@ -100,6 +103,15 @@ void check_info(const ImageSetInfo& info) {
                     "{} deviations, {} classes, {} class names",
                     info.name, channels, info.mean.size(), info.std.size(), info.classes,
                     info.class_names.size());
+  check<ValueError>(info.classes <= Format::kMostClasses,
+                    "pack: '{}' has {} classes, a packed file at most {}", info.name, info.classes,
+                    Format::kMostClasses);
+  const auto finite = [](double value) { return std::isfinite(value); };
+  check<ValueError>(
+      std::ranges::all_of(info.mean, finite) && std::ranges::all_of(info.std, finite),
+      "pack: '{}' has means [{}] and deviations [{}], expected finite numbers; 0 and 1 change "
+      "nothing",
+      info.name, fmt::join(info.mean, ", "), fmt::join(info.std, ", "));
 }
 
 class PackedDataset final : public Loading<ImageDataset> {

@@ -35,12 +35,17 @@ Rotation::Rotation(std::int64_t height, std::int64_t width, double degrees, cons
       source_width_(width),
       height_(height),
       width_(width) {
-  const double angle = -std::fmod(degrees, 360) * (std::numbers::pi / 180);
+  // What follows is Pillow's in the order of its operations: where a corner comes to lie a rounding
+  // error beyond a pixel, a size is one more.
+  double turn = std::fmod(degrees, 360);
+  if (turn < 0) turn += 360;
+  const double angle = -(turn * (std::numbers::pi / 180));
   cosine_ = with_15_digits(std::cos(angle));
   sine_ = with_15_digits(std::sin(angle));
   const double x = options.center ? (*options.center)[0] : static_cast<double>(width) / 2;
   const double y = options.center ? (*options.center)[1] : static_cast<double>(height) / 2;
-  shift_ = {x - cosine_ * x - sine_ * y, y + sine_ * x - cosine_ * y};
+  shift_ = origin(-x, -y);
+  shift_ = {shift_.x + x, shift_.y + y};
   if (options.expand) expand();
 }
 

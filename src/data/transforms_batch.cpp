@@ -86,6 +86,9 @@ double log_gamma_variate(double shape, Random& random) {
   }
 }
 
+/// Logarithms of what gamma distributions of smaller shapes yield overflow.
+constexpr double kLeastAlpha = 1e-300;
+
 /// A number from Beta(alpha, alpha).
 double draw_lambda(double alpha, Random& random) {
   const double a = log_gamma_variate(alpha, random);
@@ -97,6 +100,10 @@ void check_mixing(std::int64_t classes, double alpha, const char* transform) {
   check<ValueError>(classes >= 1 && alpha > 0 && std::isfinite(alpha),
                     "{}: {} classes and alpha {}, both must be positive", transform, classes,
                     alpha);
+  check<ValueError>(alpha >= kLeastAlpha,
+                    "{}: alpha is {}, expected at least {}, with which one of two images is taken "
+                    "as it is",
+                    transform, alpha, kLeastAlpha);
 }
 
 /// The images of a batch, each dense, one after the other in memory.

@@ -38,6 +38,9 @@ constexpr Adjustment kAdjustments[] = {{"brightness", adjust_brightness, 1, {0, 
 Bounds drawn_from(const Range& range, double middle, const char* what) {
   check<ValueError>(std::isfinite(range.low) && std::isfinite(range.high),
                     "{} from {} to {}, expected finite numbers", what, range.low, range.high);
+  check<ValueError>(std::isfinite(range.high - range.low),
+                    "{} from {} to {}, expected a range of finite width", what, range.low,
+                    range.high);
   check<ValueError>(!range.around_middle || range.high >= 0,
                     "{} {}, a single number must not be negative; give a range as {{low, high}}",
                     what, range.high);

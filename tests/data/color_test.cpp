@@ -124,6 +124,20 @@ TEST(Rotation, AboutAPoint) {
             (Bytes{1, 7, 7, 2, 7, 7, 3, 7, 7}));
 }
 
+TEST(Rotation, ExpandAboutAPointRoundsAsPillow) {
+  // Corners lie a rounding error beside a pixel; sizes are Pillow's.
+  struct Case {
+    double degrees;
+    std::int64_t width, height;
+  };
+  for (const auto& [degrees, width, height] :
+       {Case{-45, 6, 7}, {-120, 7, 6}, {-40.407148169009474, 6, 6}, {268.6120831358958, 6, 5}}) {
+    const Rotation rotation(5, 3, degrees, {.expand = true, .center = {{3, 5}}});
+    EXPECT_EQ(rotation.width(), width) << degrees;
+    EXPECT_EQ(rotation.height(), height) << degrees;
+  }
+}
+
 TEST(Rotation, FillsWhatTheSourceLacks) {
   const Bytes pixels(5 * 5 * 3, 200);
   for (const Interpolation interpolation : kAllInterpolations) {
@@ -251,6 +265,8 @@ TEST(ColorJitter, Errors) {
   EXPECT_ERROR(ValueError, "finite", ColorJitter({.brightness = kInfinite}));
   EXPECT_ERROR(ValueError, "finite", ColorJitter({.hue = {-0.1, std::nan("")}}));
   EXPECT_ERROR(ValueError, "finite", RandomRotation({.degrees = kInfinite}));
+  EXPECT_ERROR(ValueError, "finite width", RandomRotation({.degrees = 1e308}));
+  EXPECT_ERROR(ValueError, "finite width", RandomRotation({.degrees = {-1e308, 1.7e308}}));
   EXPECT_ERROR(ValueError, "degrees -3, a single number", RandomRotation({.degrees = -3}));
   EXPECT_ERROR(ValueError, "ascending", RandomRotation({.degrees = {30, -10}}));
   EXPECT_ERROR(ValueError, "center", RandomRotation({.degrees = 3, .center = {{0, 1e300}}}));

@@ -163,6 +163,11 @@ TEST(Cached, ReadsEachSampleOnce) {
   EXPECT_THROW(set->get(50), IndexError);
 }
 
+TEST(Cached, RefusesSetsWithoutASize) {
+  expect_error<ValueError>([] { cached(std::make_shared<Counting>(-3)); }, {"size is -3"});
+  EXPECT_EQ(cached(std::make_shared<Counting>(0))->size(), 0);
+}
+
 TEST(Cached, FailuresAreTriedAgain) {
   const auto inner = std::make_shared<Counting>(5);
   const auto set = cached(inner);

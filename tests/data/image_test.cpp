@@ -237,6 +237,11 @@ TEST(Image, RefusesWhatMakesNoSense) {
   Image grey(Bytes(4).data(), 2, 2, 1);
   expect_error<ValueError>([&] { grey.to_float().normalize(&one, &zero); }, {"channel 0"});
   expect_error<ValueError>([] { Image().flip_horizontal(); }, {"no image"});
+  expect_error<ValueError>([] { Image(std::shared_ptr<const PixelSource>()); }, {"null"});
+  expect_error<ValueError>([] { Image(nullptr, 2, 2, 3); }, {"pixels are null"});
+  expect_error<ValueError>([] { Image{Tensor()}; }, {"undefined"});
+  expect_error<ShapeError>([] { Image(Bytes(12).data(), 2, 0, 3); }, {"2 x 0"});
+  expect_error<ShapeError>([] { Image(Bytes(12).data(), 2, 3, 2); }, {"2 channels"});
 }
 
 TEST(Transforms, ChainsByName) {

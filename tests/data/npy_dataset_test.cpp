@@ -69,6 +69,26 @@ TEST(NpyDataset, FortranOrder) {
   EXPECT_EQ(values(set->get(1)[0]), (std::vector<double>{100, 101, 110, 111, 120, 121}));
 }
 
+TEST(NpyDataset, BooleansAreZeroOrOne) {
+  const TempFolder folder;
+  put(folder / "rows.npy", npy_file("|b1", "(2, 3)", std::string("\x00\x01\x02\xff\x00\x80", 6)));
+  put(folder / "turned.npy",
+      npy_file("|b1", "(2, 3)", std::string("\x00\xff\x01\x00\x02\x80", 6), true));
+  put(folder / "one.npy", npy_file("|b1", "(2,)", std::string("\x00\x07", 2)));
+  const auto set = npy_dataset({folder / "rows.npy", folder / "turned.npy", folder / "one.npy"});
+  const auto bytes = [&](std::int64_t row, std::size_t field) {
+    const Tensor tensor = std::get<Tensor>(set->get(row)[field]);
+    EXPECT_EQ(tensor.dtype(), kBool);
+    const auto* data = static_cast<const std::uint8_t*>(tensor.raw_data());
+    return std::vector<int>(data, data + tensor.numel());
+  };
+  for (const std::size_t field : {0, 1}) {
+    EXPECT_EQ(bytes(0, field), (std::vector<int>{0, 1, 1}));
+    EXPECT_EQ(bytes(1, field), (std::vector<int>{1, 0, 1}));
+  }
+  EXPECT_EQ(bytes(1, 2), (std::vector<int>{1}));
+}
+
 TEST(NpyDataset, RowsMayBeWrittenTo) {
   const TempFolder folder;
   put(folder / "a.npy", npy_file("|u1", "(1, 2)", "\x05\x06"));

@@ -115,6 +115,16 @@ TEST(Packed, AFailureLeavesNothing) {
   }
   set.info_.mean.pop_back();
   expect_error<ValueError>([&] { pack(set, folder / "set.fpk"); }, {"growing", "2 means"});
+  // What packed() would refuse to read.
+  set.info_.mean.push_back(std::nan(""));
+  expect_error<ValueError>([&] { pack(set, folder / "set.fpk"); }, {"growing", "nan", "finite"});
+  set.info_.mean[2] = 0;
+  set.info_.std[1] = HUGE_VAL;
+  expect_error<ValueError>([&] { pack(set, folder / "set.fpk"); }, {"inf", "finite"});
+  set.info_.std[1] = 1;
+  set.info_.class_names.clear();
+  set.info_.classes = (std::int64_t{1} << 31) + 1;
+  expect_error<ValueError>([&] { pack(set, folder / "set.fpk"); }, {"2147483649 classes"});
   EXPECT_TRUE(folder.names().empty());
   expect_error([&] { pack(*counting_set(1), folder / "absent/set.fpk"); }, {"absent"});
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <vector>
 
 #include <facula/data/data_loader.h>
@@ -111,6 +112,8 @@ TEST(MixUp, LambdaIsBetaDistributed) {
 TEST(MixUp, Errors) {
   Random random(1, 2, 3);
   EXPECT_ERROR(ValueError, "alpha", MixUp(10, 0));
+  EXPECT_ERROR(ValueError, "at least 1e-300", MixUp(3, 1e-310));
+  EXPECT_ERROR(ValueError, "at least 1e-300", CutMix(3, 1e-310));
   EXPECT_ERROR(ValueError, "classes", CutMix(0));
   Batch batch = numbered(true);
   EXPECT_ERROR(ValueError, "outside the 3 classes", MixUp(3)(batch, random));
@@ -118,6 +121,17 @@ TEST(MixUp, Errors) {
   EXPECT_ERROR(ShapeError, "[n, C, H, W]", CutMix(4)(batch, random));
   batch[0] = zeros({kImages, 1, 2, 2}, kUInt8);
   EXPECT_ERROR(DTypeError, "float32", CutMix(4)(batch, random));
+}
+
+TEST(MixUp, TheLeastAlphaTakesOneOfTwo) {
+  std::set<float> shares;
+  for (std::int64_t draw = 0; draw < 20; ++draw) {
+    Batch batch = numbered(true);
+    Random random(1, 2, draw);
+    MixUp(4, 1e-300)(batch, random);
+    for (const float share : batch[1].to_vector<float>()) shares.insert(share);
+  }
+  EXPECT_EQ(shares, (std::set<float>{0, 1}));
 }
 
 TEST(MixUp, ABatchOfOneIsMixedWithItself) {

@@ -54,7 +54,9 @@ class FACULA_API IterableDataset {
   };
 
   virtual ~IterableDataset();
+  /// 1 to 2^20.
   virtual std::int64_t shards() const { return 1; }
+  /// Not null.
   virtual std::unique_ptr<Stream> open(std::int64_t shard, std::int64_t epoch) const = 0;
 };
 
@@ -143,9 +145,9 @@ FACULA_API ImageDatasetPtr image_folder(const std::string& folder,
                                         const ImageFolderOptions& options = {});
 
 /// The i-th slices of the arrays at `paths` (.npy), memory-mapped: sample i is (first[i], ...).
-/// Integers of arrays of one dimension become numbers, all else tensors of the array's dtype.
-/// Throws IoError for a damaged file or a dtype that Facula lacks, and ShapeError unless the first
-/// dimensions are equal.
+/// Integers of arrays of one dimension become numbers, all else tensors of the array's dtype; bytes
+/// of booleans other than 0 are true. Throws IoError for a damaged file or a dtype that Facula
+/// lacks, and ShapeError unless the first dimensions are equal.
 FACULA_API DatasetPtr npy_dataset(const std::vector<std::string>& paths);
 
 struct PackOptions {
@@ -153,7 +155,8 @@ struct PackOptions {
   std::int64_t shorter_side = 0;
 };
 /// Writes all images of a set, decoded, into one file that packed() maps into memory. The file
-/// appears when it is complete. Throws IoError.
+/// appears when it is complete. Throws IoError, and ValueError for more than 2^31 classes, and for
+/// means or deviations that are not finite.
 FACULA_API void pack(const ImageDataset& set, const std::string& path,
                      const PackOptions& options = {});
 /// A file made by pack(). Throws IoError for a damaged one.

@@ -41,11 +41,13 @@ class FACULA_API Image {
   /// No image: defined() is false.
   Image() = default;
   /// The pixels of a uint8 tensor [C, H, W] with 1 or 3 channels, shared if it is stored
-  /// channels-innermost and else copied. Throws DTypeError or ShapeError.
+  /// channels-innermost and else copied. Throws DTypeError, ShapeError, or ValueError where it is
+  /// undefined.
   explicit Image(const Tensor& pixels);
-  /// Pixels that somebody else keeps: rows of `width * channels` bytes, one after the other.
+  /// Pixels that somebody else keeps: rows of `width * channels` bytes, one after the other. Throws
+  /// ValueError for a null pointer and ShapeError without pixels or with other channels.
   Image(const std::uint8_t* pixels, std::int64_t height, std::int64_t width, std::int64_t channels);
-  /// What `source` yields when asked.
+  /// What `source` yields when asked. Throws as above.
   explicit Image(std::shared_ptr<const PixelSource> source);
   /// The JPEG or PNG file at `path`, upright as its EXIF orientation says; grey files have one
   /// channel. Only the header is read now. Throws IoError.
@@ -94,6 +96,7 @@ class FACULA_API Image {
  private:
   struct Access;
 
+  Image(std::int64_t height, std::int64_t width, std::int64_t channels);
   Rect shown() const;
   /// Whether the region reaches beyond the source.
   bool padded() const;

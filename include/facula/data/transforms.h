@@ -178,7 +178,7 @@ struct RandomRotationOptions {
 };
 class FACULA_API RandomRotation {
  public:
-  /// Throws ValueError for what is not finite or not in ascending order.
+  /// Throws ValueError for what is not finite, nor its width, or not in ascending order.
   explicit RandomRotation(const RandomRotationOptions& options);
   void operator()(Sample& sample, Random& random) const;
 
@@ -205,7 +205,8 @@ class FACULA_API RandomErasing {
 
 /// Batch transforms: mix pairs of samples, the second of each pair being the batch rotated by one;
 /// labels (int64 [n]) become shares of the classes (float32 [n, classes]). lambda is drawn from
-/// Beta(alpha, alpha) for each batch.
+/// Beta(alpha, alpha) for each batch. Throw ValueError for less than one class, and for an alpha
+/// that is not finite or below 1e-300.
 class FACULA_API MixUp {
  public:
   MixUp(std::int64_t classes, double alpha = 1.0);
