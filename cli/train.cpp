@@ -265,8 +265,12 @@ TrainingData load_training_data(const TrainOptions& options) {
     data.train = data::subset(all, std::move(first));
   }
   if (options.val_split > 0) {
-    std::tie(data.train, data.validation) =
-        data::random_split(data.train, options.val_split, options.seed);
+    try {
+      std::tie(data.train, data.validation) =
+          data::random_split(data.train, options.val_split, options.seed);
+    } catch (const ValueError& error) {
+      throw UsageError(fmt::format("--val-split: {}", error.what()));
+    }
   }
   if (options.drop_last && data.train->size() < options.batch) {
     throw UsageError(fmt::format("--drop-last: {} samples make no batch of {}; lower --batch",
@@ -414,6 +418,14 @@ data::ImageSetInfo info_for(const data::ImageDatasetPtr& set, const EvalOptions&
   data::ImageSetInfo info = set->info();
   if (!options.mean.empty()) info.mean = options.mean;
   if (!options.std.empty()) info.std = options.std;
+  const std::size_t channels = set->info().mean.size();
+  if (info.mean.size() != channels || info.std.size() != channels) {
+    throw UsageError(fmt::format("--mean, --std: {} and {} numbers for images of {} channels",
+                                 info.mean.size(), info.std.size(), channels));
+  }
+  if (std::ranges::any_of(info.std, [](double deviation) { return deviation <= 0; })) {
+    throw UsageError("--std: a deviation is not above 0");
+  }
   return info;
 }
 

@@ -33,7 +33,7 @@ struct Cnn : nn::Module {
   }
 };
 
-void train(const data::DatasetPtr& images, int epochs) {
+void train_cnn(const data::DatasetPtr& images, int epochs) {
   Cnn model;
   optim::AdamW optimizer(model.parameters(), {.lr = 2e-3});
   data::DataLoader loader(
@@ -86,5 +86,5 @@ int main(int argc, char** argv) {
     std::iota(first.begin(), first.end(), std::int64_t{0});
     images = data::subset(images, first);
   }
-  train(images, quick ? 1 : 3);
+  train_cnn(images, quick ? 1 : 3);
 }

@@ -54,9 +54,9 @@ void save(Node& node, std::size_t slot, const Tensor& tensor, const Call* call) 
 
 void part_from_saved(TensorImpl& tensor, Node& node) {
   if (!tensor.has(TensorImpl::kSaved)) return;
-  // A node keeps nothing more once it is made: it is searched once, not for each write that follows,
-  // and nothing in the present history keeps the tensor. A later tensor at the same address is none
-  // that earlier nodes know.
+  // A node keeps nothing more once it is made: it is searched once, not for each write that
+  // follows, and nothing in the present history keeps the tensor. A later tensor at the same
+  // address is none that earlier nodes know.
   const auto search = [&](Node* next) {
     return next && __atomic_exchange_n(&next->searched_for, &tensor, __ATOMIC_RELAXED) != &tensor;
   };

@@ -1,5 +1,7 @@
 #include <facula/error.h>
 
+#include <typeinfo>
+
 #include "base/env.h"
 #include "base/rethrow.h"
 
@@ -19,8 +21,10 @@ OutOfMemory::~OutOfMemory() = default;
 namespace base {
 namespace {
 
+/// Users' own classes, derived from these, go on unchanged: they may hold more than a message.
 template <class E>
 [[noreturn]] void throw_longer(const E& error, const std::string& suffix) {
+  if (typeid(error) != typeid(E)) throw;
   throw E(error.what() + suffix);
 }
 

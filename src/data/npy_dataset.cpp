@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "data/loading.h"
 #include "io/arrays/npy.h"
+#include "io/booleans.h"
 #include "io/file.h"
 
 namespace facula::data {
@@ -73,10 +74,7 @@ class Column {
     } else {
       copy_strided(source, row_sizes_, row_strides_, item, destination);
     }
-    // Any byte but 0 and 1 would be undefined behaviour when it is read as a boolean.
-    if (array_.dtype == kBool) {
-      for (std::int64_t i = 0; i < row_bytes_; ++i) destination[i] = destination[i] != 0;
-    }
+    io::make_booleans(row);
     return row;
   }
 

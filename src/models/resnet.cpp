@@ -21,6 +21,7 @@ nn::Conv2dOptions stem(bool cifar) {
 
 template <class Block>
 void add_stage(nn::Sequential& stage, int blocks, std::int64_t in, std::int64_t out) {
+  check<ValueError>(blocks >= 1, "ResNet: a stage of {} blocks, needs at least 1", blocks);
   for (int i = 0; i < blocks; ++i) {
     stage.push_back(i == 0 ? Block(in, out, in == out ? 1 : 2) : Block(out, out, 1));
   }
@@ -89,7 +90,12 @@ CifarBlock::CifarBlock(std::int64_t in, std::int64_t out, std::int64_t stride, n
       conv2(*this, "conv2", conv3x3(out, out, 1)),
       bn2(*this, "bn2", {.features = out}),
       stride_(stride),
-      padding_((out - in) / 2) {}
+      padding_((out - in) / 2) {
+  check<ValueError>(in <= out && (out - in) % 2 == 0,
+                    "CifarBlock: {} to {} channels; those that are added are zeros, equally many "
+                    "before and after the others",
+                    in, out);
+}
 
 Tensor CifarBlock::forward(const Tensor& input) const {
   const Tensor x = F::relu(bn1(conv1(input)));

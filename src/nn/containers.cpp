@@ -27,6 +27,12 @@ Module& AnyModule::operator*() const {
   return *module_;
 }
 
+AnyModule clone(const AnyModule& module) {
+  AnyModule copy = module;
+  if (copy) unshare(*copy);
+  return copy;
+}
+
 void ModuleList::push_back(AnyModule module) {
   push_back(std::to_string(items_.size()), std::move(module));
 }
@@ -34,9 +40,7 @@ void ModuleList::push_back(AnyModule module) {
 void ModuleList::push_back(std::string name, AnyModule module) {
   check<ValueError>(!name.empty() && name.find('.') == std::string::npos,
                     "push_back: \"{}\" cannot name a module; use a name without dots", name);
-  for (const AnyModule& item : items_) {
-    check<ValueError>(item->name() != name, "push_back: there is a module \"{}\" already", name);
-  }
+  check<ValueError>(!has_member(name), "push_back: there is a member \"{}\" already", name);
   set_name(*module, std::move(name));
   items_.push_back(std::move(module));
 }

@@ -51,6 +51,12 @@ const Tensor& normal_(const Tensor& tensor, double mean, double std, Generator* 
 
 namespace {
 
+void check_floating(const Tensor& tensor, const char* function) {
+  check<DTypeError>(tensor.is_floating_point(),
+                    "{}: a tensor of {}, expected a floating dtype; convert it with to(kFloat32)",
+                    function, name_of(tensor.dtype()));
+}
+
 /// Random values are defined by logical index; they are drawn on the CPU for every device.
 const Tensor& fill_from(const Tensor& tensor, const Tensor& values) {
   if (tensor.device().is_null()) return tensor;
@@ -78,6 +84,7 @@ double inverse_normal_tail(double p) {
 
 const Tensor& trunc_normal_(const Tensor& tensor, double mean, double std, double low, double high,
                             Generator* generator) {
+  check_floating(tensor, "trunc_normal_");
   check<ValueError>(low < high && std > 0 && std::isfinite(std) && std::isfinite(mean),
                     "trunc_normal_: needs low < high, std > 0 and a finite mean, got [{}, {}], {} "
                     "and {}",
@@ -123,6 +130,7 @@ void orthonormalize_rows(double* data, std::int64_t rows, std::int64_t columns) 
 }  // namespace
 
 const Tensor& orthogonal_(const Tensor& tensor, double gain, Generator* generator) {
+  check_floating(tensor, "orthogonal_");
   check<ShapeError>(tensor.dim() >= 2, "orthogonal_: needs 2 or more dimensions, got size {}",
                     tensor.sizes());
   if (tensor.numel() == 0) return tensor;

@@ -30,7 +30,7 @@ void check_not_negative(Size2d value, const char* layer, const char* option) {
 void check_pool_padding(Size2d padding, Size2d kernel, const char* layer) {
   check_not_negative(padding, layer, "padding");
   check<ValueError>(
-      2 * padding.height() <= kernel.height() && 2 * padding.width() <= kernel.width(),
+      padding.height() <= kernel.height() / 2 && padding.width() <= kernel.width() / 2,
       "{}: option padding is ({}, {}), must be at most half of kernel ({}, {})", layer,
       padding.height(), padding.width(), kernel.height(), kernel.width());
 }

@@ -79,10 +79,8 @@ Member::Member(Kind kind, const Place& place) : kind_(kind) {
   check<ValueError>(!name.empty() && name.find('.') == std::string::npos,
                     "{}: \"{}\" cannot name a member; use a name without dots", parent.type_name(),
                     name);
-  for (const Module::Entry& entry : parent.entries_) {
-    check<ValueError>(entry.name != name, "{}: there is a member \"{}\" already",
-                      parent.type_name(), name);
-  }
+  check<ValueError>(!parent.has_member(name), "{}: there is a member \"{}\" already",
+                    parent.type_name(), name);
   parent.entries_.push_back({this, nullptr, name});
   parent_ = &parent;
 }
@@ -132,6 +130,13 @@ Module& Module::operator=(Module&& other) noexcept {
   training_ = other.training_;
   await_copies(other);
   return *this;
+}
+
+bool Module::has_member(std::string_view name) const {
+  if (std::ranges::count(entries_, name, &Entry::name) > 0) return true;
+  std::vector<Module*> children;
+  list_children(children);
+  return std::ranges::count(children, name, &Module::name_) > 0;
 }
 
 Module::~Module() { UnfinishedCopies::remove(*this); }

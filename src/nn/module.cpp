@@ -298,8 +298,16 @@ std::string Module::type_name() const {
   char* demangled = abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, &status);
   const std::string full = status == 0 ? demangled : typeid(*this).name();
   std::free(demangled);
-  const std::size_t colon = full.substr(0, full.find('<')).rfind(':');
-  return colon == std::string::npos ? full : full.substr(colon + 1);
+  // Outside of brackets: arguments of templates and of the function that it is local to have
+  // namespaces, too.
+  std::size_t begin = 0;
+  int depth = 0;
+  for (std::size_t i = 0; i < full.size(); ++i) {
+    if (std::string_view("<({[").find(full[i]) != std::string_view::npos) ++depth;
+    if (std::string_view(">)}]").find(full[i]) != std::string_view::npos) --depth;
+    if (depth == 0 && full[i] == ':') begin = i + 1;
+  }
+  return full.substr(begin);
 }
 
 std::string Module::str() const {
@@ -409,6 +417,14 @@ Module& Module::to(MemoryFormat format) {
     return tensor.dim() == 4 ? tensor.contiguous(format) : tensor;
   });
   return *this;
+}
+
+void check_whole(const Module& copy, const Module& module) {
+  check<ValueError>(
+      typeid(copy) == typeid(module),
+      "clone: {} is copied as {}, which is only a part of it; clone it as what it is, "
+      "or the AnyModule that owns it",
+      module.type_name(), copy.type_name());
 }
 
 void unshare(Module& module) {

@@ -241,6 +241,7 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleLROptions options)
                     "OneCycleLR: option max_lr has {} entries for {} parameter groups",
                     o.max_lr.size(), group_count());
   for (const double max_lr : o.max_lr) check_not_negative(max_lr, "OneCycleLR", "max_lr");
+  if (o.cycle_momentum) check_momenta();
   const auto total = static_cast<double>(o.total_steps);
   const double low = 1 / o.div_factor, lowest = low / o.final_div_factor;
   const double top = o.pct_start * total - 1;
@@ -252,6 +253,21 @@ OneCycleLR::OneCycleLR(Optimizer& optimizer, OneCycleLROptions options)
     phases_ = {{top, low, 1, true}, {total - 1, 1, lowest, false}};
   }
   begin();
+}
+
+/// Both ends, so that the optimizer refuses them now and not after many steps.
+void OneCycleLR::check_momenta() const {
+  for (std::size_t g = 0; g < group_count(); ++g) {
+    const double present = optimizer().momentum(g);
+    try {
+      optimizer().set_momentum(g, options_.base_momentum);
+      optimizer().set_momentum(g, options_.max_momentum);
+    } catch (const Error&) {
+      optimizer().set_momentum(g, present);
+      throw;
+    }
+    optimizer().set_momentum(g, present);
+  }
 }
 
 OneCycleLR::Place OneCycleLR::locate(std::int64_t t) const {

@@ -52,8 +52,8 @@ void Checkpointer::after_step(Moment moment, Capture capture) {
 
 void Checkpointer::after_epoch(Moment moment, const Score& score, Capture capture) {
   if (!options_.enabled) return;
+  if (!options_.every_epoch) return after_step(moment, capture);
   report();
-  if (!options_.every_epoch) return;
   if (writer_.busy()) {
     // Any other moment will do as well, but a best model that is not kept now is lost.
     if (!options_.keep_best) return postpone();

@@ -1,17 +1,27 @@
 #include "train/interrupt.h"
 
 #include <atomic>
+#include <cstddef>
+#include <iterator>
+#include <mutex>
 
 namespace facula::train {
 namespace {
 
-// Signal handlers are the process's, so this cannot be a member. Lock-free
-// atomics may be used in handlers, which run on any thread.
-std::atomic<int> signal_seen = 0;
+// Signal handlers are the process's, so these cannot be members. Lock-free atomics may be used in
+// handlers, which run on any thread.
+std::atomic<int> last_signal = 0, signals_seen = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 
+std::mutex guards_mutex;
+int guards = 0;
+struct sigaction former[std::size(InterruptGuard::kSignals)];
+
+bool was_ignored(std::size_t i) { return former[i].sa_handler == SIG_IGN; }
+
 void note(int signal) {
-  signal_seen = signal;
+  last_signal = signal;
+  ++signals_seen;
   // The next one of either kind kills, unless it is ignored or somebody else's.
   struct sigaction usual {};
   usual.sa_handler = SIG_DFL;
@@ -22,29 +32,41 @@ void note(int signal) {
   }
 }
 
-}  // namespace
-
-InterruptGuard::InterruptGuard(bool enabled) : enabled_(enabled) {
-  if (!enabled) return;
-  signal_seen = 0;
+void install() {
   struct sigaction action {};
   action.sa_handler = note;
   action.sa_flags = SA_RESTART;
   // A second signal waits until the first has changed what it does.
-  for (const int signal : kSignals) sigaddset(&action.sa_mask, signal);
-  for (std::size_t i = 0; i < std::size(kSignals); ++i) {
-    sigaction(kSignals[i], nullptr, &former_[i]);
-    if (!was_ignored(i)) sigaction(kSignals[i], &action, nullptr);
+  for (const int signal : InterruptGuard::kSignals) sigaddset(&action.sa_mask, signal);
+  for (std::size_t i = 0; i < std::size(former); ++i) {
+    sigaction(InterruptGuard::kSignals[i], nullptr, &former[i]);
+    if (!was_ignored(i)) sigaction(InterruptGuard::kSignals[i], &action, nullptr);
   }
+}
+
+void restore() {
+  for (std::size_t i = 0; i < std::size(former); ++i) {
+    if (!was_ignored(i)) sigaction(InterruptGuard::kSignals[i], &former[i], nullptr);
+  }
+}
+
+}  // namespace
+
+InterruptGuard::InterruptGuard(bool enabled) : enabled_(enabled) {
+  if (!enabled) return;
+  const std::lock_guard lock(guards_mutex);
+  seen_before_ = signals_seen;
+  if (guards++ == 0) install();
 }
 
 InterruptGuard::~InterruptGuard() {
   if (!enabled_) return;
-  for (std::size_t i = 0; i < std::size(kSignals); ++i) {
-    if (!was_ignored(i)) sigaction(kSignals[i], &former_[i], nullptr);
-  }
+  const std::lock_guard lock(guards_mutex);
+  if (--guards == 0) restore();
 }
 
-int InterruptGuard::signal() const { return enabled_ ? signal_seen.load() : 0; }
+int InterruptGuard::signal() const {
+  return enabled_ && signals_seen != seen_before_ ? last_signal.load() : 0;
+}
 
 }  // namespace facula::train

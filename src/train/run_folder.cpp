@@ -63,6 +63,12 @@ bool RunFolder::has_results() const {
   return std::filesystem::exists(weights_path(), ignored);
 }
 
+void RunFolder::remove_results() {
+  std::error_code problem;
+  std::filesystem::remove(weights_path(), problem);
+  if (problem) io::fail_system("remove", weights_path(), problem.value());
+}
+
 void RunFolder::begin(const std::vector<EpochReport>& history) {
   if (!exists()) return;
   std::string text;

@@ -23,6 +23,9 @@ class RunFolder {
   /// Whether a run has left weights here.
   bool has_results() const;
 
+  /// Removes those weights. Throws IoError.
+  void remove_results();
+
   /// Makes metrics.jsonl hold these epochs. Throws IoError.
   void begin(const std::vector<EpochReport>& history);
   /// Appends the last epoch; if that fails, the file is written anew the next time. Returns what

@@ -169,6 +169,7 @@ void Trainer::Run::begin() {
     const auto files = checkpoints.files();
     if (options.start == Start::overwrite) {
       checkpoints.remove_all();
+      folder.remove_results();  // beside this run's metrics they would pass for its own
     } else if (!files.empty()) {
       check<ValueError>(options.start == Start::resume,
                         "Trainer: '{}' holds checkpoints of an earlier run; resume it "
@@ -366,6 +367,12 @@ Trainer::Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions 
       ">= 0",
       options_.checkpoints.every_steps, options_.checkpoints.every_seconds);
   check_names(options_.run_options);
+  const bool own_schedule =
+      (!options_.scheduler || &options_.scheduler->optimizer() == &optimizer_) &&
+      (!options_.plateau || &options_.plateau->optimizer() == &optimizer_);
+  check<ValueError>(own_schedule,
+                    "Trainer: the learning rate schedule belongs to another optimizer; make it for "
+                    "the one that trains");
   complete(options_.loss, options_.accuracy);
 }
 
@@ -397,7 +404,8 @@ Result Trainer::fit(const data::DataLoader& training, const data::DataLoader* va
   } catch (const IoError&) {
     problem = std::current_exception();  // there may be room for the weights all the same
   }
-  run.folder.finish(model_, state.history);
+  // Weights that no step has changed are no results.
+  if (state.steps > 0) run.folder.finish(model_, state.history);
   result.resumable = run.folder.exists() && !run.checkpoints.files().empty();
   if (result.interrupted) {
     run.display.message(fmt::format(

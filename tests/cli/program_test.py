@@ -157,6 +157,8 @@ class Usage(ProgramTest):
             for option in ('--mean', '--std'):
                 self.expect_usage_error([option, f"'{wrong}' is not a number"], 'eval', '--model',
                                         'mlp', '--weights', 'x', '--data', self.data, option, mean)
+        self.expect_usage_error(['--val-split', 'fraction'],
+                                *self.train_arguments('--val-split', 0.001, '--subset', 10))
         for words in (self.train_arguments(), ['bench', 'eager-add'],
                       ['eval', '--model', 'mlp', '--weights', 'x', '--data', self.data]):
             self.expect_usage_error(['--batch', "'0'", 'from 1 to'], *words, '--batch', 0)
@@ -303,7 +305,9 @@ class Training(ProgramTest):
         self.assertEqual(done.stdout, f'test loss {evaluated["test_loss"]:.4f}  accuracy '
                          f'{100 * evaluated["test_accuracy"]:.2f} %  (32 samples)\n')
         for mean in (['0.5,4e-1'], ['0.5', '0.4'], ['0.5', '--mean', '0.4']):
-            self.expect_error(1, ['means [0.5, 0.4]'], *words, '--mean', *mean)
+            self.expect_usage_error(['--mean', '2 and 1 numbers', '1 channels'],
+                                    *words, '--mean', *mean)
+        self.expect_usage_error(['--std', 'not above 0'], *words, '--std', 0)
         self.expect_error(1, ['does not fit mnist-cnn; give the --model', 'missing: conv1.weight and 7 more'],
                           'eval', '--model', 'mnist-cnn', '--weights',
                           self.folder / 'run/model.safetensors', '--data', self.data)

@@ -348,6 +348,10 @@ TEST(Utils, ClipsTheNormOfAllGradients) {
 
 TEST(Layers, NumbersMustBeFinite) {
   EXPECT_ERROR(ValueError, "option eps is inf", BatchNorm2d({.features = 2, .eps = HUGE_VAL}));
+  EXPECT_ERROR(DTypeError, "trunc_normal_: a tensor of int64", init::trunc_normal_(arange(4)));
+  EXPECT_ERROR(DTypeError, "orthogonal_: a tensor of int64",
+               init::orthogonal_(zeros({2, 2}, kInt64)));
+  EXPECT_ERROR(ValueError, "padding", MaxPool2d({.kernel = 2, .padding = 1LL << 62}));
   EXPECT_ERROR(ValueError, "a finite mean", init::trunc_normal_(zeros({2}), std::nan(""), 1));
   EXPECT_ERROR(ValueError, "deviation is nan", init::normal_(zeros({2}), 0, std::nan("")));
 }

@@ -116,6 +116,21 @@ TEST(Module, CloneHasTensorsOfItsOwnAndKeepsWhatIsShared) {
   EXPECT_EQ(model.first.scale.item(), 1);
 }
 
+// Through what does not know the whole type, only a part would be copied.
+TEST(Module, ClonesAreWhole) {
+  const AnyModule any = Sequential(Linear({.in = 2, .out = 2}), ReLU());
+  const AnyModule copy = clone(any);
+  EXPECT_EQ(copy->parameter_count(), 6);
+  EXPECT_FALSE(copy->parameters()[0].is_same(any->parameters()[0]));
+  EXPECT_FALSE(clone(AnyModule()));
+  struct Classifier : Sequential {
+    Linear head{*this, "head", {.in = 2, .out = 2}};
+  } classifier;
+  EXPECT_ERROR(ValueError, "clone: Classifier is copied as Sequential",
+               clone(static_cast<const Sequential&>(classifier)));
+  EXPECT_EQ(clone(classifier).parameter_count(), 6);
+}
+
 TEST(Module, SharedTensorsAreListedOnce) {
   Model model;
   static_cast<Linear&>(model.rest[0]).weight = model.first.fc.weight;
@@ -224,6 +239,14 @@ TEST(Module, ErrorsNameThePath) {
               alone(randn({4, 5}));
             }).find("in module"),
             std::string::npos);
+  struct Lost : ValueError {
+    using ValueError::ValueError;
+    int code = 7;
+  };
+  struct Loser : Module {
+    Tensor forward(const Tensor&) const override { throw Lost("lost"); }
+  };
+  EXPECT_THROW(Sequential(Loser(), ReLU())(ones({1})), Lost);
   struct Mute : Module {};
   EXPECT_NE(message_of<ValueError>([] { Mute()(ones({1})); }).find("no forward(Tensor)"),
             std::string::npos);
@@ -554,31 +577,14 @@ TEST(Module, ConcurrentCopiesAreComplete) {
   EXPECT_EQ(counts, std::vector<std::size_t>(4, 400));
 }
 
-TEST(Containers, IndexErrorsNameTheList) {
-  const Sequential alone{ReLU(), ReLU()};
-  EXPECT_EQ(message_of<IndexError>([&] { (void)alone[5]; }),
-            "Sequential: index 5 is out of range for 2 modules");
-  struct Net : Module {
-    ModuleList blocks{*this, "blocks"};
-  } net;
-  EXPECT_EQ(message_of<IndexError>([&] { (void)net.blocks[0]; }),
-            "ModuleList \"blocks\": index 0 is out of range for 0 modules");
+std::string local_name(const std::pair<std::string, std::vector<int>>& /*unused*/) {
+  struct Local : Module {};
+  return Local().type_name();
 }
 
-TEST(Containers, Lists) {
-  ModuleList list;
-  list.push_back(Linear({.in = 1, .out = 2}));
-  list.push_back("act", ReLU());
-  EXPECT_EQ(names_of(list.named_children()), "0 act ");
-  EXPECT_EQ(list.size(), 2u);
-  EXPECT_THROW(list[2], IndexError);
-  EXPECT_THROW(list.push_back("act", ReLU()), ValueError);
-  EXPECT_THROW(list.push_back("a.b", ReLU()), ValueError);
-  EXPECT_NE(list.begin()->get_if<Linear>(), nullptr);
-  EXPECT_EQ(list.begin()->get_if<ReLU>(), nullptr);
-  const Sequential nothing;
-  EXPECT_TRUE(nothing(ones({2})).is_same(nothing(ones({2}))) == false);
-  EXPECT_EQ(nothing(ones({2})).numel(), 2);
+TEST(Module, TypesAreNamedWithoutWhatIsAroundThem) {
+  EXPECT_EQ(local_name({}), "Local");
+  EXPECT_EQ(Sequential().type_name(), "Sequential");
 }
 
 }  // namespace

@@ -75,6 +75,18 @@ TEST_F(Schedules, OneCycleLR) {
                 0.6473789977, 0.4626371027, 0.2830609982, 0.1334775302, 0.03456698743, 4e-06});
 }
 
+TEST_F(Schedules, OneCycleLRHasMomentaThatTheOptimizerTakes) {
+  const Tensor w = ones({1}).requires_grad_();
+  Adam adam({w}, {.beta1 = 0.8});
+  EXPECT_ERROR(ValueError, "1.2",
+               OneCycleLR(adam, {.max_lr = {1}, .total_steps = 9, .max_momentum = 1.2}));
+  EXPECT_EQ(adam.momentum(), 0.8);
+  SGD nesterov({w}, {.lr = 1, .momentum = 0.9, .nesterov = true});
+  EXPECT_ERROR(ValueError, "nesterov",
+               OneCycleLR(nesterov, {.max_lr = {1}, .total_steps = 9, .base_momentum = 0}));
+  EXPECT_EQ(nesterov.momentum(), 0.9);
+}
+
 TEST_F(Schedules, OneCycleLRInThreePhases) {
   expect_rates(OneCycleLR(optimizer, {.max_lr = {1},
                                       .epochs = 3,

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <thread>
 #include <tuple>
 
 #include <facula/backends.h>
@@ -147,6 +149,24 @@ TEST(Resume, ALoadersPositionThatContradictsTheProgressIsRefused) {
   expect_error(resume, {"32 samples of epoch 1", "after 32 of epoch 2", "evaluation"});
   rewrite_checkpoint(run, {{"loader.epoch", 0}});
   resume();
+}
+
+// The last step of an epoch is one like any other.
+TEST(Resume, EpochsOfOneStepHaveCheckpoints) {
+  const TempFolder folder;
+  const std::string second = folder / "run/checkpoints/checkpoint-000000002.safetensors";
+  TrainerOptions trainer{.run_folder = folder / "run",
+                         .checkpoints = {.every_steps = 2, .every_epoch = false}};
+  bool written = false;
+  trainer.on_step = [&](const StepReport& report) {
+    if (report.step != 3) return;
+    for (int tries = 0; !written && tries < 5000; ++tries) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      written = std::filesystem::exists(second);
+    }
+  };
+  SmallRun({.samples = 9, .epochs = 3}).fit(trainer);
+  EXPECT_TRUE(written);
 }
 
 TEST(Resume, CheckpointsOfOlderVersionsCanBeUsed) {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <csignal>
+#include <filesystem>
 #include <limits>
 #include <thread>
 #include <tuple>
@@ -14,13 +14,13 @@
 
 #include <facula/autograd.h>
 #include <facula/error.h>
-#include <facula/generator.h>
 #include <facula/nn/layers.h>
 #include <facula/safetensors.h>
 
 #include "base/check.h"
 #include "tests/io/test_files.h"
 #include "tests/support/expect.h"
+#include "tests/train/classifier.h"
 #include "train/progress.h"
 
 namespace facula::train {
@@ -28,34 +28,6 @@ namespace {
 
 using io::expect_error;
 using io::TempFolder;
-
-constexpr std::int64_t kClasses = 4;
-
-/// Noise with one bright row, which tells the class.
-data::DatasetPtr rows(std::int64_t count) {
-  manual_seed(7);
-  const Tensor labels = randint(0, kClasses, {count});
-  const Tensor images = randint(0, 60, {count, 1, 4, 4}).to(kUInt8);
-  for (std::int64_t i = 0; i < count; ++i) {
-    images[i][0][labels[i].item<std::int64_t>()].fill_(250);
-  }
-  return data::from_tensors(images, labels, kClasses);
-}
-
-struct Classifier : nn::Module {
-  nn::Linear hidden{*this, "hidden", {.in = 16, .out = 16}};
-  nn::Dropout dropout{*this, "dropout", {.p = 0.1}};
-  nn::Linear output{*this, "output", {.in = 16, .out = kClasses}};
-
-  Tensor forward(const Tensor& images) const override {
-    return output(dropout(relu(hidden(images.flatten(1)))));
-  }
-};
-
-data::DataLoader loader_of(const data::DatasetPtr& set) {
-  return data::DataLoader(
-      set, {.batch_size = 16, .shuffle = true, .transform = data::transforms::ToTensor()});
-}
 
 TEST(Trainer, LearnsASmallSet) {
   const data::DatasetPtr set = rows(160);
@@ -399,49 +371,6 @@ TEST(Trainer, StopsAtALossThatIsNotFinite) {
                            {"the loss is NaN at step 1 (epoch 1) with learning rate 0.1. Lower"});
 }
 
-/// Ignores nothing, unlike SIG_IGN, and does nothing.
-void formerly(int) {}
-
-TEST(Trainer, InterruptEndsAfterTheStep) {
-  Classifier model;
-  optim::SGD optimizer(model.parameters(), {.lr = 0.1});
-  const TempFolder folder;
-  std::int64_t steps = 0;
-  Trainer trainer(model, optimizer,
-                  {.epochs = 100, .run_folder = folder / "run", .on_step = [&](const StepReport&) {
-                     if (++steps == 6) std::raise(SIGINT);
-                   }});
-  const auto former = std::signal(SIGINT, formerly);
-  const Result result = trainer.fit(loader_of(rows(64)));
-  EXPECT_EQ(std::signal(SIGINT, former), formerly);  // the former handler is back
-  EXPECT_TRUE(result.interrupted);
-  EXPECT_EQ(steps, 6);
-  EXPECT_EQ(result.epochs.size(), 1u);  // the second one is incomplete
-  Classifier restored;
-  restored.load_state_dict(load_safetensors(folder / "run/model.safetensors"));
-  EXPECT_EQ(restored.output.weight.to_vector<float>(), model.output.weight.to_vector<float>());
-}
-
-TEST(Trainer, SignalsThatAreIgnoredStaySo) {
-  Classifier model;
-  optim::SGD optimizer(model.parameters(), {.lr = 0.1});
-  for (const auto& [ignored, heeded] : {std::pair(SIGINT, SIGTERM), {SIGTERM, SIGINT}}) {
-    const auto former = std::signal(ignored, SIG_IGN), other = std::signal(heeded, formerly);
-    Trainer trainer(model, optimizer, {.epochs = 2, .on_step = [&](const StepReport& report) {
-                                         if (report.step == 2) std::raise(ignored);
-                                         if (report.step != 5) return;
-                                         std::raise(heeded);
-                                         std::raise(ignored);  // still, when the other would kill
-                                       }});
-    const Result result = trainer.fit(loader_of(rows(64)));
-    EXPECT_TRUE(result.interrupted);
-    EXPECT_EQ(result.signal, heeded);
-    EXPECT_EQ(result.steps, 5);
-    EXPECT_EQ(std::signal(ignored, former), SIG_IGN);
-    EXPECT_EQ(std::signal(heeded, other), formerly);
-  }
-}
-
 TEST(Trainer, WritesMetricsAndWeights) {
   const TempFolder folder;
   Classifier model;
@@ -457,6 +386,25 @@ TEST(Trainer, WritesMetricsAndWeights) {
   const StateDict weights = load_safetensors(folder / "a/b/model.safetensors");
   EXPECT_EQ(weights.tensor("hidden.weight").to_vector<float>(),
             model.hidden.weight.to_vector<float>());
+}
+
+TEST(Trainer, OverwritingRemovesTheWeightsOfTheRunBefore) {
+  const TempFolder folder;
+  Classifier model;
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+  const auto fit = [&](TrainerOptions options) {
+    options.run_folder = folder / "run";
+    return Trainer(model, optimizer, std::move(options)).fit(loader_of(rows(32)));
+  };
+  const std::string weights = folder / "run/model.safetensors";
+  fit({.epochs = 1});
+  EXPECT_TRUE(std::filesystem::exists(weights));
+  bool there = true;
+  fit({.epochs = 1, .start = Start::overwrite, .on_step = [&](const StepReport&) {
+         there = std::filesystem::exists(weights);
+       }});
+  EXPECT_FALSE(there);
+  EXPECT_TRUE(std::filesystem::exists(weights));
 }
 
 TEST(Trainer, NamesARunFolderThatCannotBeMade) {
@@ -523,6 +471,11 @@ TEST(Trainer, ChecksItsOptions) {
   EXPECT_ERROR(ValueError, "without dots", with({.run_options = {{"a.b", "c"}}}));
   EXPECT_ERROR(ValueError, "without dots", with({.run_options = {{"", "c"}}}));
   EXPECT_ERROR(ValueError, "'a' comes twice", with({.run_options = {{"a", "c"}, {"a", "d"}}}));
+  optim::SGD other(model.parameters(), {.lr = 0.1});
+  optim::ExponentialLR schedule(other, {.gamma = 0.5});
+  optim::ReduceLROnPlateau plateau(other);
+  EXPECT_ERROR(ValueError, "another optimizer", with({.scheduler = &schedule}));
+  EXPECT_ERROR(ValueError, "another optimizer", with({.plateau = &plateau}));
   EXPECT_ERROR(ValueError, "-1 steps", with({.checkpoints = {.every_steps = -1}}));
   EXPECT_ERROR(ValueError, "nan seconds", with({.checkpoints = {.every_seconds = std::nan("")}}));
 }

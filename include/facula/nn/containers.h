@@ -47,6 +47,9 @@ class FACULA_API AnyModule : public Member {
   Module* (*copy_)(const Module& other) = nullptr;
 };
 
+/// A deep copy of what it owns; none of none.
+FACULA_API AnyModule clone(const AnyModule& module);
+
 /// A list of modules named "0", "1", ... It has no forward of its own.
 class FACULA_API ModuleList : public Module {
  public:

@@ -149,10 +149,6 @@ class FACULA_API Module : public Member {
   explicit Module(const Place& place = {});
   template <std::derived_from<Module> Parent>
   Module(Parent& parent, const char* name) : Module(Place(parent, name)) {}
-  Module(const Module& other);
-  Module(Module&& other) noexcept;
-  Module& operator=(const Module& other);
-  Module& operator=(Module&& other) noexcept;
   virtual ~Module();
 
   /// What the module computes. Modules of another signature define a function of their own instead
@@ -220,9 +216,17 @@ class FACULA_API Module : public Member {
   void remove_hook(std::int64_t id);
 
  protected:
+  // Of a part of a module alone, they would be incomplete: copy the type that it is.
+  Module(const Module& other);
+  Module(Module&& other) noexcept;
+  Module& operator=(const Module& other);
+  Module& operator=(Module&& other) noexcept;
+
   /// Adds the direct children. Containers override it.
   virtual void list_children(std::vector<Module*>& children) const;
   static void set_name(Module& module, std::string name) { module.name_ = std::move(name); }
+  /// Whether a parameter, buffer or child has this name.
+  bool has_member(std::string_view name) const;
   /// What operator() does with `function` in the place of forward.
   Tensor call(const Tensor& input, const std::function<Tensor(const Tensor&)>& function) const;
 
@@ -278,11 +282,16 @@ FACULA_API std::ostream& operator<<(std::ostream& stream, const Module& module);
 
 /// Gives the module tensors of its own; what it shares within itself stays shared.
 FACULA_API void unshare(Module& module);
+/// Throws ValueError unless the copy is of the module's own type.
+FACULA_API void check_whole(const Module& copy, const Module& module);
 
-/// A deep copy: a module of the same structure with tensors of its own.
+/// A deep copy: a module of the same structure with tensors of its own. Throws ValueError for a
+/// module of a type derived from M, of which only a part would be copied; clone what owns it, such
+/// as an AnyModule.
 template <std::derived_from<Module> M>
-M clone(const M& module) {
+requires(!std::same_as<M, Module>) M clone(const M& module) {
   M copy = module;
+  check_whole(copy, module);
   unshare(copy);
   return copy;
 }

@@ -27,6 +27,7 @@ class FACULA_API LRScheduler {
  public:
   virtual ~LRScheduler();
 
+  Optimizer& optimizer() const { return *optimizer_; }
   /// Advances by one epoch or one batch, whichever the schedule counts.
   void step() { set(position_ + 1); }
   /// Jumps to a position; 0 is the start. Throws ValueError for a negative one.
@@ -44,7 +45,6 @@ class FACULA_API LRScheduler {
   LRScheduler(const LRScheduler&) = default;
   LRScheduler& operator=(const LRScheduler&) = default;
 
-  Optimizer& optimizer() const { return *optimizer_; }
   std::size_t group_count() const { return base_lrs_.size(); }
   double base_lr(std::size_t group) const { return base_lrs_[group]; }
   /// The formula: the rate of a group `t` steps after the start.
@@ -199,6 +199,7 @@ class FACULA_API OneCycleLR : public LRScheduler {
     const Phase* phase;
     double fraction;
   };
+  void check_momenta() const;
   Place locate(std::int64_t t) const;
   double anneal(double from, double to, double fraction) const;
 
@@ -256,6 +257,7 @@ class FACULA_API ReduceLROnPlateau {
 
   /// Takes in the metric of one epoch. A NaN counts as no improvement.
   void step(double metric);
+  Optimizer& optimizer() const { return *optimizer_; }
   std::int64_t last_epoch() const { return position_; }
   std::vector<double> get_last_lr() const;
 

@@ -1,0 +1,125 @@
+#include <facula/train.h>
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include <facula/safetensors.h>
+
+#include "tests/io/test_files.h"
+#include "tests/support/expect.h"
+#include "tests/train/classifier.h"
+
+namespace facula::train {
+namespace {
+
+using io::TempFolder;
+
+/// Ignores nothing, unlike SIG_IGN, and does nothing.
+void formerly(int) {}
+
+TEST(Interrupt, EndsAfterTheStep) {
+  Classifier model;
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+  const TempFolder folder;
+  std::int64_t steps = 0;
+  Trainer trainer(model, optimizer,
+                  {.epochs = 100, .run_folder = folder / "run", .on_step = [&](const StepReport&) {
+                     if (++steps == 6) std::raise(SIGINT);
+                   }});
+  const auto former = std::signal(SIGINT, formerly);
+  const Result result = trainer.fit(loader_of(rows(64)));
+  EXPECT_EQ(std::signal(SIGINT, former), formerly);  // the former handler is back
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_EQ(steps, 6);
+  EXPECT_EQ(result.epochs.size(), 1u);  // the second one is incomplete
+  Classifier restored;
+  restored.load_state_dict(load_safetensors(folder / "run/model.safetensors"));
+  EXPECT_EQ(restored.output.weight.to_vector<float>(), model.output.weight.to_vector<float>());
+}
+
+// The first run ends before the second; the signal after that stops the second, and the handler of
+// before is back when it has ended.
+TEST(Interrupt, SignalsReachTheRunsOfAllThreads) {
+  const auto former = std::signal(SIGINT, formerly);
+  std::atomic<int> stage = 0;
+  const auto run = [&](std::int64_t epochs, const std::function<void(const StepReport&)>& on_step) {
+    Classifier model;
+    optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+    return Trainer(model, optimizer, {.epochs = epochs, .on_step = on_step})
+        .fit(loader_of(rows(16)));
+  };
+  const auto await = [&](int wanted) {
+    while (stage < wanted) std::this_thread::yield();
+  };
+  Result second;
+  std::thread other;
+  const Result first = run(1, [&](const StepReport&) {
+    other = std::thread([&] {
+      second = run(1000, [&](const StepReport& report) {
+        if (report.step == 1) stage = 1;
+        if (report.step == 1) await(2);
+        if (report.step == 3) std::raise(SIGINT);
+      });
+    });
+    await(1);
+  });
+  stage = 2;
+  other.join();
+  EXPECT_FALSE(first.interrupted);
+  EXPECT_EQ(second.steps, 3);
+  EXPECT_EQ(second.signal, SIGINT);
+  EXPECT_EQ(std::signal(SIGINT, former), formerly);
+}
+
+// A signal while the run begins, where the model is put into training mode.
+TEST(Interrupt, WithoutAStepThereAreNoResults) {
+  struct Raising : Classifier {
+    bool armed = false;
+    void list_children(std::vector<nn::Module*>& children) const override {
+      if (armed) std::raise(SIGINT);
+      Classifier::list_children(children);
+    }
+  } model;
+  const TempFolder folder;
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+  Trainer trainer(model, optimizer, {.run_folder = folder / "run"});
+  model.eval();
+  model.armed = true;
+  const Result result = trainer.fit(loader_of(rows(32)));
+  model.armed = false;
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_EQ(result.steps, 0);
+  EXPECT_FALSE(result.resumable);
+  EXPECT_FALSE(std::filesystem::exists(folder / "run/model.safetensors"));
+  EXPECT_EQ(trainer.fit(loader_of(rows(32))).steps, 2);
+}
+
+TEST(Interrupt, SignalsThatAreIgnoredStaySo) {
+  Classifier model;
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+  for (const auto& [ignored, heeded] : {std::pair(SIGINT, SIGTERM), {SIGTERM, SIGINT}}) {
+    const auto former = std::signal(ignored, SIG_IGN), other = std::signal(heeded, formerly);
+    Trainer trainer(model, optimizer, {.epochs = 2, .on_step = [&](const StepReport& report) {
+                                         if (report.step == 2) std::raise(ignored);
+                                         if (report.step != 5) return;
+                                         std::raise(heeded);
+                                         std::raise(ignored);  // still, when the other would kill
+                                       }});
+    const Result result = trainer.fit(loader_of(rows(64)));
+    EXPECT_TRUE(result.interrupted);
+    EXPECT_EQ(result.signal, heeded);
+    EXPECT_EQ(result.steps, 5);
+    EXPECT_EQ(std::signal(ignored, former), SIG_IGN);
+    EXPECT_EQ(std::signal(heeded, other), formerly);
+  }
+}
+
+}  // namespace
+}  // namespace facula::train
