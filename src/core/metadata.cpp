@@ -102,9 +102,8 @@ bool operator==(IntList a, IntList b) {
 
 void Dims::too_many() {
   fail<ShapeError>(
-      "a shape of more than {} dimensions, which is the most a tensor has; merge some with "
-      "flatten() "
-      "or reshape()",
+      "a shape, or an op's list of integers, with more than {0} entries; tensors have at most {0} "
+      "dimensions: merge some with flatten() or reshape()",
       kMaxDims);
 }
 

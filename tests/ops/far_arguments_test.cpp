@@ -96,5 +96,11 @@ TEST(FarArguments, ImagesOfPooling) {
             IntList({0, 1, far, 2}));
 }
 
+TEST(FarArguments, ListsHaveAtMostEightEntries) {
+  const Tensor x = ones({2, 2, 2, 2, 2});
+  EXPECT_ERROR(ShapeError, "a shape, or an op's list of integers, with more than 8 entries",
+               constant_pad(x, {1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 0));
+}
+
 }  // namespace
 }  // namespace facula
