@@ -191,7 +191,8 @@ void add_checkpoints(CLI::App& command, TrainOptions& options) {
       ->each([&options](const std::string& given) { read_interval(given, options); });
   auto* resume = command.add_flag("--resume", options.resume,
                                   "go on from the newest usable checkpoint in --out, if any");
-  command.add_flag("--overwrite", options.overwrite, "discard the checkpoints in --out")
+  command
+      .add_flag("--overwrite", options.overwrite, "discard the checkpoints and weights in --out")
       ->excludes(resume);
 }
 

@@ -306,7 +306,7 @@ void print_summary(const TrainOptions& options, const std::string& folder,
           "test {}  ({:.1f} s of training, {:.0f} items/s, {:.1f} % of the time for the loader)\n",
           test->str(), result.seconds, result.items_per_s, 100 * result.loader_share);
     }
-    fmt::print("weights and metrics are in {}\n", folder);
+    if (result.steps > 0) fmt::print("weights and metrics are in {}\n", folder);
     if (result.resumable && !test) fmt::print("go on with --resume --out {}\n", folder);
     return;
   }

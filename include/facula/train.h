@@ -71,8 +71,9 @@ struct CheckpointOptions {
   std::int64_t every_steps = 0;  ///< 0: whatever the step
   bool every_epoch = true;       ///< after its validation
   std::int64_t keep_last = 2;
-  /// Also the one after the epoch with the best validation accuracy, with the least validation loss
-  /// where there is no accuracy, or without validation with the least training loss.
+  /// Also, of those after epochs, the one with the best validation accuracy, with the least
+  /// validation loss where there is no accuracy, or without validation with the least training
+  /// loss.
   bool keep_best = true;
 };
 
@@ -80,7 +81,7 @@ struct CheckpointOptions {
 enum class Start : std::uint8_t {
   fresh,      ///< refuse to start if there are any
   resume,     ///< go on from the newest usable one; begin if there are none and no weights
-  overwrite,  ///< remove them and begin
+  overwrite,  ///< remove them, and the weights of the run before, and begin
 };
 
 /// Maps output and targets to a scalar.

@@ -1,5 +1,7 @@
 #include <facula/nn/containers.h>
 
+#include <algorithm>
+
 #include "base/check.h"
 
 namespace facula::nn {
@@ -40,9 +42,15 @@ void ModuleList::push_back(AnyModule module) {
 void ModuleList::push_back(std::string name, AnyModule module) {
   check<ValueError>(!name.empty() && name.find('.') == std::string::npos,
                     "push_back: \"{}\" cannot name a module; use a name without dots", name);
-  check<ValueError>(!has_member(name), "push_back: there is a member \"{}\" already", name);
+  check<ValueError>(!has_member(name) && !has_item(name),
+                    "push_back: there is a member \"{}\" already", name);
   set_name(*module, std::move(name));
   items_.push_back(std::move(module));
+}
+
+bool ModuleList::has_item(std::string_view name) const {
+  return std::ranges::any_of(items_,
+                             [name](const AnyModule& item) { return item->name() == name; });
 }
 
 Module& ModuleList::operator[](std::size_t i) const {

@@ -5,6 +5,8 @@
 #include <atomic>
 #include <mutex>
 
+#include <facula/nn/containers.h>
+
 #include "base/check.h"
 #include "nn/unfinished.h"
 
@@ -37,6 +39,11 @@ void Module::UnfinishedCopies::add(Module& module) {
     unfinished.push_back(&module);
     ++unfinished_count;
   }
+}
+
+std::unique_lock<std::mutex> Module::UnfinishedCopies::lock() {
+  if (unfinished_count.load(std::memory_order_relaxed) == 0) return {};
+  return std::unique_lock(mutex);
 }
 
 void Module::UnfinishedCopies::remove(Module& module) {
@@ -79,8 +86,10 @@ Member::Member(Kind kind, const Place& place) : kind_(kind) {
   check<ValueError>(!name.empty() && name.find('.') == std::string::npos,
                     "{}: \"{}\" cannot name a member; use a name without dots", parent.type_name(),
                     name);
-  check<ValueError>(!parent.has_member(name), "{}: there is a member \"{}\" already",
-                    parent.type_name(), name);
+  // Nothing virtual is called: the parent may be about to construct the members after this one.
+  const auto* list = dynamic_cast<const ModuleList*>(&parent);
+  check<ValueError>(!parent.has_member(name) && !(list && list->has_item(name)),
+                    "{}: there is a member \"{}\" already", parent.type_name(), name);
   parent.entries_.push_back({this, nullptr, name});
   parent_ = &parent;
 }
@@ -97,6 +106,7 @@ std::string Member::place_name() const {
 
 Member::~Member() {
   if (!parent_) return;
+  const auto lock = Module::UnfinishedCopies::lock();
   std::erase_if(parent_->entries_,
                 [this](const Module::Entry& entry) { return entry.object == this; });
 }
@@ -133,10 +143,7 @@ Module& Module::operator=(Module&& other) noexcept {
 }
 
 bool Module::has_member(std::string_view name) const {
-  if (std::ranges::count(entries_, name, &Entry::name) > 0) return true;
-  std::vector<Module*> children;
-  list_children(children);
-  return std::ranges::count(children, name, &Module::name_) > 0;
+  return std::ranges::count(entries_, name, &Entry::name) > 0;
 }
 
 Module::~Module() { UnfinishedCopies::remove(*this); }

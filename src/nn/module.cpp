@@ -252,6 +252,7 @@ struct Module::Walk {
 
 void Module::list_children(std::vector<Module*>& children) const {
   for (const Entry& entry : entries_) {
+    if (entry.source) continue;  // not there yet
     if (entry.object->kind_ == Kind::module) {
       children.push_back(static_cast<Module*>(entry.object));
     } else if (entry.object->kind_ == Kind::any_module) {
@@ -303,6 +304,10 @@ std::string Module::type_name() const {
   std::size_t begin = 0;
   int depth = 0;
   for (std::size_t i = 0; i < full.size(); ++i) {
+    constexpr std::string_view kOperator = "::operator";
+    if (full.compare(i, kOperator.size(), kOperator) == 0) {  // whose < and > are no brackets
+      i = std::min(full.find_first_not_of("<>=-", i + kOperator.size()), full.size() - 1);
+    }
     if (std::string_view("<({[").find(full[i]) != std::string_view::npos) ++depth;
     if (std::string_view(">)}]").find(full[i]) != std::string_view::npos) --depth;
     if (depth == 0 && full[i] == ':') begin = i + 1;
@@ -311,6 +316,7 @@ std::string Module::type_name() const {
 }
 
 std::string Module::str() const {
+  check_complete();
   std::string own, below;
   for (const Entry& entry : entries_) {
     if (entry.object->kind_ != Kind::parameter && entry.object->kind_ != Kind::buffer) continue;

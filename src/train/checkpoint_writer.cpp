@@ -28,7 +28,8 @@ StateDict snapshot_of(const StateDict& state) {
   return copy;
 }
 
-CheckpointWriter::CheckpointWriter(CheckpointFolder& folder) : folder_(folder) {
+CheckpointWriter::CheckpointWriter(CheckpointFolder& folder, bool enabled) : folder_(folder) {
+  if (!enabled) return;
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error& refused) {
@@ -45,7 +46,7 @@ CheckpointWriter::~CheckpointWriter() {
     ending_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 bool CheckpointWriter::busy() {

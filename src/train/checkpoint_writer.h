@@ -21,7 +21,8 @@ StateDict snapshot_of(const StateDict& state);
 /// touch the folder only while the writer is not busy.
 class CheckpointWriter {
  public:
-  explicit CheckpointWriter(CheckpointFolder& folder);
+  /// Without `enabled` there is no thread, and nothing may be written.
+  CheckpointWriter(CheckpointFolder& folder, bool enabled);
   /// Waits until the last one is written.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;

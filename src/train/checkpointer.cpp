@@ -19,7 +19,7 @@ Checkpointer::Checkpointer(CheckpointFolder& folder, const CheckpointOptions& op
     : folder_(folder),
       options_(options),
       warn_(std::move(warn)),
-      writer_(folder),
+      writer_(folder, options.enabled),
       taken_(Clock::now()) {}
 
 void Checkpointer::resumed(Moment moment, const StateDict& state) {
@@ -52,8 +52,8 @@ void Checkpointer::after_step(Moment moment, Capture capture) {
 
 void Checkpointer::after_epoch(Moment moment, const Score& score, Capture capture) {
   if (!options_.enabled) return;
-  if (!options_.every_epoch) return after_step(moment, capture);
   report();
+  if (!options_.every_epoch && !waiting_ && !due(moment.step)) return;
   if (writer_.busy()) {
     // Any other moment will do as well, but a best model that is not kept now is lost.
     if (!options_.keep_best) return postpone();

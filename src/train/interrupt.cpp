@@ -14,7 +14,7 @@ std::atomic<int> last_signal = 0, signals_seen = 0;
 static_assert(std::atomic<int>::is_always_lock_free);
 
 std::mutex guards_mutex;
-int guards = 0;
+int guards = 0, seen_when_installed = 0;
 struct sigaction former[std::size(InterruptGuard::kSignals)];
 
 bool was_ignored(std::size_t i) { return former[i].sa_handler == SIG_IGN; }
@@ -33,13 +33,15 @@ void note(int signal) {
 }
 
 void install() {
+  seen_when_installed = signals_seen;
   struct sigaction action {};
   action.sa_handler = note;
   action.sa_flags = SA_RESTART;
   // A second signal waits until the first has changed what it does.
   for (const int signal : InterruptGuard::kSignals) sigaddset(&action.sa_mask, signal);
   for (std::size_t i = 0; i < std::size(former); ++i) {
-    sigaction(InterruptGuard::kSignals[i], nullptr, &former[i]);
+    // Of a guard that begins while another lives, the handlers of before are known.
+    if (guards == 0) sigaction(InterruptGuard::kSignals[i], nullptr, &former[i]);
     if (!was_ignored(i)) sigaction(InterruptGuard::kSignals[i], &action, nullptr);
   }
 }
@@ -56,7 +58,9 @@ InterruptGuard::InterruptGuard(bool enabled) : enabled_(enabled) {
   if (!enabled) return;
   const std::lock_guard lock(guards_mutex);
   seen_before_ = signals_seen;
-  if (guards++ == 0) install();
+  // A signal that others have noted has its usual effect again.
+  if (guards == 0 || seen_before_ != seen_when_installed) install();
+  ++guards;
 }
 
 InterruptGuard::~InterruptGuard() {

@@ -122,6 +122,7 @@ class Measuring(ProgramTest):
         self.assertEqual(set(works.split(' (')[0].split(', ')),
                          {*MODELS, *SMALL, *(f'{name}-step' for name in STEPS)})
 
+    @once
     def test_small_operations(self):
         for work in SMALL:
             result = self.bench(work)

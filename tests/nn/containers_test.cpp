@@ -2,6 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <vector>
+
 #include <facula/error.h>
 #include <facula/nn/layers.h>
 
@@ -22,6 +28,24 @@ TEST(Containers, NamesAreThoseOfOneModule) {
     Buffer first{*this, "0", zeros({3})};
   };
   EXPECT_ERROR(ValueError, "there is a member \"0\" already", Late());
+}
+
+// Its members are registered before those that come after them exist.
+TEST(Containers, OfOnesOwnMayOverrideTheListOfChildren) {
+  struct Branches : Module {
+    Linear head{*this, "head", {.in = 2, .out = 2}};
+    std::vector<std::unique_ptr<Linear>> items;
+    void list_children(std::vector<Module*>& children) const override {
+      Module::list_children(children);
+      for (const auto& item : items) children.push_back(item.get());
+    }
+  };
+  alignas(Branches) std::byte memory[sizeof(Branches)];
+  std::memset(memory, 0x7f, sizeof(memory));
+  auto* branches = new (memory) Branches;
+  branches->items.push_back(std::make_unique<Linear>(LinearOptions{.in = 2, .out = 2}));
+  EXPECT_EQ(branches->parameter_count(), 12);
+  branches->~Branches();
 }
 
 TEST(Containers, IndexErrorsNameTheList) {

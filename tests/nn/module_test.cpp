@@ -199,6 +199,7 @@ TEST(Module, IncompleteCopiesAreReported) {
   const Block sliced = derived;
   EXPECT_NE(message_of<ValueError>([&] { sliced.parameters(); }).find("\"extra\" was not copied"),
             std::string::npos);
+  EXPECT_ERROR(ValueError, "\"extra\" was not copied", sliced.str());
   const Forgetful original;
   const Forgetful copy = original;
   EXPECT_NE(message_of<ValueError>([&] { copy.parameters(); }).find("\"fc\" was not copied"),
@@ -585,6 +586,13 @@ std::string local_name(const std::pair<std::string, std::vector<int>>& /*unused*
 TEST(Module, TypesAreNamedWithoutWhatIsAroundThem) {
   EXPECT_EQ(local_name({}), "Local");
   EXPECT_EQ(Sequential().type_name(), "Sequential");
+  struct Compared {
+    std::string operator<(int) const {
+      struct Local : Module {};
+      return Local().type_name();
+    }
+  };
+  EXPECT_EQ(Compared() < 1, "Local");
 }
 
 }  // namespace

@@ -78,6 +78,28 @@ TEST(Interrupt, SignalsReachTheRunsOfAllThreads) {
   EXPECT_EQ(std::signal(SIGINT, former), formerly);
 }
 
+// A run that begins while another ends at a signal has signals of its own.
+TEST(Interrupt, RunsThatBeginLaterNoteTheirOwnSignal) {
+  const auto former = std::signal(SIGINT, formerly);
+  const auto run = [](const std::function<void(const StepReport&)>& on_step) {
+    Classifier model;
+    optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+    return Trainer(model, optimizer, {.epochs = 100, .on_step = on_step}).fit(loader_of(rows(16)));
+  };
+  Result later;
+  const Result first = run([&](const StepReport&) {
+    std::raise(SIGINT);
+    later = run([](const StepReport& report) {
+      if (report.step == 2) std::raise(SIGINT);
+    });
+  });
+  EXPECT_EQ(first.steps, 1);
+  EXPECT_TRUE(first.interrupted);
+  EXPECT_EQ(later.steps, 2);
+  EXPECT_EQ(later.signal, SIGINT);
+  EXPECT_EQ(std::signal(SIGINT, former), formerly);
+}
+
 // A signal while the run begins, where the model is put into training mode.
 TEST(Interrupt, WithoutAStepThereAreNoResults) {
   struct Raising : Classifier {

@@ -71,6 +71,9 @@ class FACULA_API ModuleList : public Module {
   void list_children(std::vector<Module*>& children) const override;
 
  private:
+  friend class Member;
+  bool has_item(std::string_view name) const;
+
   std::vector<AnyModule> items_;
 };
 

@@ -225,7 +225,7 @@ class FACULA_API Module : public Member {
   /// Adds the direct children. Containers override it.
   virtual void list_children(std::vector<Module*>& children) const;
   static void set_name(Module& module, std::string name) { module.name_ = std::move(name); }
-  /// Whether a parameter, buffer or child has this name.
+  /// Whether a registered member has this name.
   bool has_member(std::string_view name) const;
   /// What operator() does with `function` in the place of forward.
   Tensor call(const Tensor& input, const std::function<Tensor(const Tensor&)>& function) const;
