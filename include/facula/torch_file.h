@@ -12,9 +12,9 @@ namespace facula {
 /// buffers of a TorchScript archive, on the CPU:
 ///   model.load_state_dict(load_torch("resnet18.pth"));
 /// Dictionaries and the attributes of objects are StateDicts, lists, tuples and sets are StateDicts
-/// with keys "0", "1", ..., other keys become text (numbers with a fraction and tuples "key" and
-/// their place), NumPy's numbers are numbers, None is kept; a file that holds one tensor gives
-/// {"tensor": ...}. Tensors that share memory in the file share it here.
+/// with keys "0", "1", ..., other keys become text (numbers with a fraction, NumPy's, bytes and
+/// tuples "key" and their place), NumPy's numbers are numbers, None is kept; a file that holds one
+/// tensor gives {"tensor": ...}. Tensors that share memory in the file share it here.
 ///
 /// Nothing is executed: a file that asks for anything beyond rebuilding tensors and containers is
 /// refused with an IoError naming what it asks for. Also throws IoError for a file that is missing,

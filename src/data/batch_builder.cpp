@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "base/check.h"
+#include "base/rethrow.h"
 #include "data/staging.h"
 
 namespace facula::data {
@@ -137,11 +138,14 @@ void BatchBuilder::write(Column& column, std::int64_t i, const Value& value) {
                          "field '{}' is on {}; batches are joined in host memory, so keep samples "
                          "there and move whole batches",
                          column.name, tensor.device());
-      check<ShapeError>(tensor.sizes() == expected && tensor.dtype() == column.dtype,
-                        "field '{}' is {} {}, in others of its batch {} {}; bring all to one size "
+      check<DTypeError>(tensor.dtype() == column.dtype,
+                        "field '{}' is {}, in others of its batch {}; convert all to one dtype or "
+                        "give a collate of your own",
+                        column.name, name_of(tensor.dtype()), name_of(column.dtype));
+      check<ShapeError>(tensor.sizes() == expected,
+                        "field '{}' has size {}, in others of its batch {}; bring all to one size "
                         "or give a collate of your own",
-                        column.name, name_of(tensor.dtype()), tensor.sizes(), name_of(column.dtype),
-                        expected);
+                        column.name, tensor.sizes(), expected);
       const Tensor rows =
           column.channels_inside ? tensor.permute({1, 2, 0}).contiguous() : tensor.contiguous();
       std::memcpy(place, rows.raw_data(), static_cast<std::size_t>(column.bytes));
@@ -195,7 +199,11 @@ Batch collate(std::vector<Sample>& samples) {
   check<ValueError>(!samples.empty(), "collate: there are no samples");
   BatchBuilder builder(static_cast<std::int64_t>(samples.size()), false);
   for (std::size_t i = 0; i < samples.size(); ++i) {
-    builder.place(0, static_cast<std::int64_t>(i), samples[i]);
+    try {
+      builder.place(0, static_cast<std::int64_t>(i), samples[i]);
+    } catch (const Error&) {
+      base::rethrow_with(fmt::format(" (collate: sample {})", i));
+    }
   }
   return builder.finish();
 }

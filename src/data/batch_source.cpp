@@ -192,7 +192,12 @@ class MapSource : public BatchSource {
   }
 
   std::string describe(std::int64_t sample) const override {
-    const std::string source = set_->source(sample);
+    std::string source;
+    try {
+      source = set_->source(sample);
+    } catch (...) {
+      // The number alone, then: this describes another error.
+    }
     return source.empty() ? fmt::format("sample {}", sample)
                           : fmt::format("sample {} ({})", sample, source);
   }
@@ -205,7 +210,7 @@ class MapSource : public BatchSource {
     const auto load = [&](std::int64_t place, Sample& sample) {
       {
         const StageTimer timer(Stage::read);
-        if (place + kPrefetch < count) set_->prefetch(indices[place + kPrefetch]);
+        if (place + kPrefetch < count) prefetch(indices[place + kPrefetch]);
         set_->load(indices[place], sample);
       }
       if (!options_->transform) return;
@@ -221,6 +226,14 @@ class MapSource : public BatchSource {
   }
 
  private:
+  /// What goes wrong will be told where the sample is read.
+  void prefetch(std::int64_t index) const {
+    try {
+      set_->prefetch(index);
+    } catch (...) {
+    }
+  }
+
   const DatasetPtr set_;
   const std::shared_ptr<const DataLoaderOptions> options_;
   const std::int64_t epoch_;
@@ -290,7 +303,7 @@ class StreamSource : public BatchSource {
       return std::ssize(read(ticket, activity, first)) == options_->batch_size;
     } catch (const SampleError& error) {
       // Thrown once already, before the position was saved? Others are news.
-      if (!std::ranges::count(from_.failed, ticket % shards())) throw;
+      if (!std::ranges::count(from_.failed, ticket)) throw;
       log_warning("DataLoader: left out as before: {}", error.what());
       return false;
     }
@@ -333,15 +346,17 @@ class StreamSource : public BatchSource {
         }
       }
     } catch (const std::exception& error) {
-      fail_read(shard, ticket, error.what());
+      fail_read(shard, ticket, activity, error.what());
     } catch (...) {
-      fail_read(shard, ticket, kUnknownException);
+      fail_read(shard, ticket, activity, kUnknownException);
     }
     return samples;
   }
 
-  [[noreturn]] void fail_read(Shard& shard, std::int64_t ticket, const char* what) const {
+  [[noreturn]] void fail_read(Shard& shard, std::int64_t ticket, Activity& activity,
+                              const char* what) const {
     shard.ended = true;  // what comes after a failed read is unknown
+    activity.shard_failed = true;
     const std::int64_t number = shard.samples * shards() + ticket % shards();
     throw SampleError(fmt::format("{}: {}", describe(number), what), number);
   }

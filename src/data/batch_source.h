@@ -20,6 +20,8 @@ struct Activity {
   std::atomic<bool> cancelled{false};
   /// The sample that is being read or transformed.
   std::atomic<std::int64_t> sample{-1};
+  /// Reading the shard has failed: it has ended. Known once the ticket is done.
+  bool shard_failed = false;
 };
 
 /// What a ticket has led to.
@@ -33,7 +35,7 @@ struct Made {
 struct ReadPosition {
   std::int64_t epoch = 0;
   std::int64_t delivered = 0;             // samples over all ranks, or tickets of a stream
-  std::vector<std::int64_t> failed = {};  // shards of a stream with an error that was delivered
+  std::vector<std::int64_t> failed = {};  // tickets of a stream whose failed read was delivered
 };
 
 /// Makes batches by number, several at a time by different threads. Tickets are to be claimed in

@@ -184,8 +184,7 @@ void DataLoader::load_state_dict(const StateDict& state) {
   if (state.contains("failed")) {
     position.failed = state.tensor("failed").to_vector<std::int64_t>();
   }
-  const std::lock_guard lock(shared_->state->mutex);
-  shared_->state->latest = shared_->state->loaded = std::move(position);
+  shared_->state->load(std::move(position));
 }
 
 std::string DataLoader::decision() const {

@@ -45,10 +45,17 @@ ReadPosition LoaderState::beginning(std::int64_t number) {
   return number == loaded.epoch ? loaded : ReadPosition{.epoch = number};
 }
 
-void LoaderState::begun(const ReadPosition& position) {
+std::uint64_t LoaderState::begun(const ReadPosition& position) {
   latest = position;
   // Epochs before it, such as an evaluation's, may come between loading and going on.
   if (position.epoch >= loaded.epoch) loaded = {.epoch = -1};
+  return ++latest_serial;
+}
+
+void LoaderState::load(ReadPosition position) {
+  const std::lock_guard lock(mutex);
+  ++latest_serial;  // no epoch's
+  latest = loaded = std::move(position);
 }
 
 Epoch::State::State(std::unique_ptr<BatchSource> batches,
@@ -57,12 +64,13 @@ Epoch::State::State(std::unique_ptr<BatchSource> batches,
     : source_(std::move(batches)),
       options_(std::move(options)),
       loader_(std::move(loader)),
+      automatic_(options_->num_workers == kAuto),
       ended_(static_cast<std::size_t>(source_->shards())),
       shards_left_(source_->shards()),
       position_(std::move(from)) {
   position_.delivered = source_->position(0);
   const std::lock_guard lock(loader_->mutex);
-  if (options_->num_workers != kAuto) {
+  if (!automatic_) {
     setting_ = {.workers = options_->num_workers};
   } else if (!base::in_parallel_region()) {
     // Others lie within a data set of another loader, and would wait for threads that may all be
@@ -78,7 +86,7 @@ void Epoch::State::start() {
   const std::lock_guard lock(mutex_);
   const std::lock_guard loader_lock(loader_->mutex);
   apply_or_do_without(setting_);
-  loader_->begun(position_);
+  serial_ = loader_->begun(position_);
 }
 
 void Epoch::State::apply_or_do_without(const WorkerSetting& setting) {
@@ -99,11 +107,10 @@ bool Epoch::State::apply(const WorkerSetting& setting) {
   if (setting.workers == 0) return true;
   LoaderThreads& threads = LoaderThreads::instance();
   threads_ = &threads;
-  const bool automatic = options_->num_workers == kAuto;
   try {
-    threads.serve(shared_from_this(), setting.workers, automatic);
+    threads.serve(shared_from_this(), setting.workers, automatic_);
   } catch (const Error& refused) {
-    if (!automatic) throw;
+    if (!automatic_) throw;
     log_warning("{}; batches are made between steps", refused.what());
     return false;
   }
@@ -156,6 +163,10 @@ bool Epoch::State::run_one() noexcept {
     slot->ready = true;
     slot.reset();  // what it holds, perhaps an exception, is the consumer's alone from now on
     --working_;
+    if (left_behind_ > 0) {
+      --left_behind_;
+      threads_.load()->found(automatic_);
+    }
   }
   changed_.notify_all();
   return true;
@@ -243,12 +254,9 @@ bool Epoch::State::next(Batch& batch) {
 
 void Epoch::State::deliver(const Slot& slot) {
   position_.delivered = source_->position(slot.ticket + 1);
-  const std::int64_t shard = slot.ticket % source_->shards();
-  if (slot.error && !std::ranges::count(position_.failed, shard)) {
-    position_.failed.push_back(shard);
-  }
+  if (slot.error && slot.activity.shard_failed) position_.failed.push_back(slot.ticket);
   const std::lock_guard lock(loader_->mutex);
-  if (loader_->latest.epoch == position_.epoch) loader_->latest = position_;
+  if (loader_->latest_serial == serial_) loader_->latest = position_;
 }
 
 StateDict Epoch::State::state_dict() {
@@ -309,9 +317,15 @@ void Epoch::State::close() noexcept {
             "left behind",
             source_->describe(slot->activity.sample), patience);
       }
-      threads->replace_lost(working_, options_->num_workers == kAuto);
+      left_behind_ = working_;
+      threads->replace_lost(left_behind_, automatic_);
     }
     pending_.clear();
+    // A thread may hold this a moment longer, but what belongs to the caller ends here.
+    if (working_ == 0) {
+      source_.reset();
+      options_.reset();
+    }
   }
   if (holds_tuner_) {
     const std::lock_guard lock(loader_->mutex);

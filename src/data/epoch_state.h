@@ -27,8 +27,10 @@ struct LoaderState {
   StateDict saved(const ReadPosition& position) const;
   /// Where epoch `number` begins.
   ReadPosition beginning(std::int64_t number);
-  /// An epoch has begun: a position that was loaded of it, or of one before, has served.
-  void begun(const ReadPosition& position);
+  /// An epoch has begun: a position that was loaded of it, or of one before, has served. Returns
+  /// its number among all of them. The mutex is held.
+  std::uint64_t begun(const ReadPosition& position);
+  void load(ReadPosition position);
 
   // Of the loader, for its saved positions.
   std::int64_t seed = 0, size = -1;         // -1: a stream, of which the next two are
@@ -38,6 +40,7 @@ struct LoaderState {
   WorkerTuner tuner;
   bool tuner_taken = false;  // by a running epoch; others keep the setting they find
   ReadPosition latest;       // of the epoch begun last
+  std::uint64_t latest_serial = 0;
   ReadPosition loaded{.epoch = -1};
 };
 
@@ -81,9 +84,11 @@ struct Epoch::State : BackgroundJob, std::enable_shared_from_this<Epoch::State> 
   void limit_memory(const Batch& batch);
   void measure(const Slot& slot, double entered, double entered_cpu);
 
-  const std::unique_ptr<BatchSource> source_;
-  const std::shared_ptr<const DataLoaderOptions> options_;
+  std::unique_ptr<BatchSource> source_;
+  std::shared_ptr<const DataLoaderOptions> options_;
   const std::shared_ptr<LoaderState> loader_;
+  const bool automatic_;
+  std::uint64_t serial_ = 0;
   bool holds_tuner_ = false, probing_ = false;
   std::atomic<LoaderThreads*> threads_ = nullptr;  // that serve this epoch, if any
 
@@ -94,7 +99,7 @@ struct Epoch::State : BackgroundJob, std::enable_shared_from_this<Epoch::State> 
   std::uint64_t generation_ = 0;
   std::size_t capacity_ = 2, most_capacity_ = 1024;
   std::int64_t claimed_ = 0;
-  int working_ = 0;
+  int working_ = 0, left_behind_ = 0;  // threads
   bool closed_ = false;
   std::deque<std::shared_ptr<Slot>> pending_;  // in the order of tickets
   std::vector<bool> ended_;                    // shards

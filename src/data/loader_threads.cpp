@@ -15,6 +15,12 @@ namespace facula::data {
 
 std::atomic<LoaderThreads*> LoaderThreads::current = nullptr;
 
+namespace {
+
+thread_local bool tl_is_loader_thread = false;
+
+}  // namespace
+
 LoaderThreads& LoaderThreads::instance() {
   // Never destroyed: at exit its threads sleep, or hang in a read that does not end.
   [[maybe_unused]] static const bool made = [] {
@@ -45,7 +51,8 @@ void LoaderThreads::serve(const std::shared_ptr<BackgroundJob>& job, int threads
   try {
     for (; threads_ < wanted; ++threads_) std::thread([this] { run(); }).detach();
   } catch (const std::system_error& refused) {
-    if (threads_ <= lost_) {
+    // A thread of ours that asks for others is busy with that, as those beside it may be.
+    if (threads_ <= lost_ || tl_is_loader_thread) {
       jobs_.pop_back();
       fail<Error>(
           "DataLoader: the system gives no thread ({}); raise its limit (ulimit -u, cgroups), or "
@@ -81,16 +88,23 @@ void LoaderThreads::replace_lost(int threads, bool shared_budget) {
   if (shared_budget) lost_sharing_ += threads;
 }
 
+void LoaderThreads::found(bool shared_budget) {
+  const std::lock_guard lock(mutex_);
+  --lost_;
+  if (shared_budget) --lost_sharing_;
+}
+
+/// Holds one job at a time: what others are about, such as a data set, is to go with their owner.
 bool LoaderThreads::run_any(std::size_t& turn) {
-  std::vector<Entry> jobs;
-  {
-    const std::lock_guard lock(mutex_);
-    jobs = jobs_;
+  for (std::size_t i = 0;; ++i) {
+    Entry entry;
+    {
+      const std::lock_guard lock(mutex_);
+      if (i >= jobs_.size()) return false;
+      entry = jobs_[++turn % jobs_.size()];
+    }
+    if (run_one_of(entry)) return true;
   }
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    if (run_one_of(jobs[++turn % jobs.size()])) return true;
-  }
-  return false;
 }
 
 /// Where the budget is spent, the threads at work look for more when they are done.
@@ -109,6 +123,7 @@ bool LoaderThreads::run_one_of(const Entry& entry) {
 
 void LoaderThreads::run() {
   base::become_background_thread("facula-loader");
+  tl_is_loader_thread = true;
   std::size_t turn = 0;
   std::uint64_t seen = 0;
   for (;;) {

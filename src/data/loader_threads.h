@@ -26,8 +26,9 @@ class LoaderThreads {
   /// Another one, without jobs, in the child of a fork().
   static LoaderThreads& instance();
 
-  /// Sees to it that up to `threads` threads can serve the job, and wakes them. Throws Error if
-  /// there is none and the system gives none.
+  /// Sees to it that up to `threads` threads can serve the job, and wakes them. Throws Error if the
+  /// system gives none and there is none, or only such as the caller, which may wait for each
+  /// other.
   void serve(const std::shared_ptr<BackgroundJob>& job, int threads, bool shared_budget);
   /// The job may have work again.
   void wake();
@@ -35,6 +36,8 @@ class LoaderThreads {
   void remove(const BackgroundJob* job);
   /// Threads hang in a job that was given up: others may take their place.
   void replace_lost(int threads, bool shared_budget);
+  /// One of them has come back.
+  void found(bool shared_budget);
 
  private:
   LoaderThreads() = default;
@@ -42,8 +45,8 @@ class LoaderThreads {
 
   struct Entry {
     std::shared_ptr<BackgroundJob> job;
-    int threads;
-    bool shared_budget;
+    int threads = 0;
+    bool shared_budget = false;
   };
 
   int budget() const;

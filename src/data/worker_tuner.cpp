@@ -102,9 +102,8 @@ void WorkerTuner::begin_compare() {
   alone_period_ = making_ + use_;
   alone_measured_ = false;
   // In the order of preference: those before win ties.
-  std::vector<WorkerSetting> settings;
+  std::vector<WorkerSetting> settings = {{}};
   if (limits_.compute_threads > 1) settings.push_back({.workers = 0, .pool = true});
-  settings.push_back({});
   if (threads_) {
     for (int workers = 1; workers < limits_.cpus; workers *= 2) settings.push_back({workers});
     settings.push_back({limits_.cpus});

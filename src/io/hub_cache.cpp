@@ -77,16 +77,19 @@ class PartialFile {
   FileDescriptor file_;
 };
 
-/// Fills the partial file, going on after what is there. Only what gets further than all attempts
-/// before is progress: a server that cannot resume, and breaks off each time, refills it for ever.
-void transfer(PartialFile& partial, const std::string& url, int64_t timeout) {
+/// Fills the partial file, going on after what is there if a checksum will tell whether the parts
+/// belong together: the file may have changed meanwhile. Returns whether there are several. Only
+/// what gets further than all attempts before is progress: a server that cannot resume, and breaks
+/// off each time, refills it for ever.
+bool transfer(PartialFile& partial, const std::string& url, int64_t timeout, bool checked) {
   constexpr int kFruitlessAttempts = 3;
   int fruitless = 0;
   uint64_t furthest = 0;
   while (true) {
+    if (!checked) partial.clear();
     const uint64_t before = partial.size();
     const HttpResult result = http_fetch(url, partial.file(), before, timeout, partial.path());
-    if (result.complete) return;
+    if (result.complete) return before > 0;
     if (result.cannot_resume) {
       partial.clear();
       continue;  // from the beginning, where there is nothing to resume
@@ -96,10 +99,10 @@ void transfer(PartialFile& partial, const std::string& url, int64_t timeout) {
     furthest = std::max(furthest, after);
     if (result.worth_retrying && fruitless < kFruitlessAttempts) continue;
     const std::string kept =
-        after > 0
+        after > 0 && checked
             ? fmt::format("; the {} bytes that have arrived are kept for the next attempt", after)
             : "";
-    if (after == 0) partial.remove();
+    if (after == 0 || !checked) partial.remove();
     fail<IoError>("cannot download {}: {}{}; {}", url, result.error, kept, result.remedy);
   }
 }
@@ -151,15 +154,13 @@ std::string HubCache::fetch(const WantedFile& wanted, int64_t timeout) const {
     partial.remove();
     return path;
   }
-  // What an earlier process has left is worth something only if the whole can be checked.
   const std::string expected = wanted.sha256.empty() ? content_of(wanted) : wanted.sha256;
-  if (expected.empty()) partial.clear();
-  const bool resumed = partial.size() > 0;
-  transfer(partial, wanted.url, timeout);
+  const bool checked = !expected.empty();
+  const bool resumed = transfer(partial, wanted.url, timeout, checked);
   std::string sha256 = sha256_of_file(partial.path());
   if (!sha256.starts_with(expected) && resumed) {
     partial.clear();
-    transfer(partial, wanted.url, timeout);
+    transfer(partial, wanted.url, timeout, checked);
     sha256 = sha256_of_file(partial.path());
   }
   if (!sha256.starts_with(expected)) {

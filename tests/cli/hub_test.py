@@ -58,6 +58,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         body = CONTENT[offset:]
         # Breaks off in the middle, again and again.
         cut = None
+        if path == '/changing' and attempt == 1:
+            return self.reply(200, bytes(len(CONTENT)), 100_000)
         if path in ('/cut', '/no-range') and attempt <= 2 or path in ('/never', '/always-anew'):
             cut = 100_000
         headers = {}
@@ -200,6 +202,21 @@ class HubTest(HubTestCase):
         self.partial('never').rename(self.partial('whole'))
         self.expect_file(self.url('whole'), '--sha256', SHA256)
         self.assertEqual(self.server.requests[-1], ('/whole', 'bytes=100000-'))
+
+    def test_a_file_that_changes_between_two_attempts(self):
+        self.expect_file(self.url('changing'))
+        self.assertEqual([wanted for _, wanted in self.server.requests], [None, None])
+        self.server.requests.clear()
+        (self.files / SHA256).unlink()
+        self.expect_file(self.url('changing?'), '--sha256', SHA256)
+        self.assertEqual([wanted for _, wanted in self.server.requests],
+                         [None, 'bytes=100000-', None])
+
+    def test_without_checksum_nothing_is_kept(self):
+        done = self.run_hub(self.url('never'))
+        self.assertEqual(done.returncode, 1)
+        self.assertNotIn('are kept', done.stderr)
+        self.assertFalse(self.partial('never').exists())
 
     def test_server_without_ranges(self):
         self.leave_partial('no-range', CONTENT[:5000])

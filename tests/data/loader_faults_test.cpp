@@ -10,6 +10,8 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <iterator>
+#include <memory>
 #include <numeric>
 #include <thread>
 
@@ -79,7 +81,43 @@ TEST(LoaderFaults, AutomaticLoadersDoWithoutThreadsThatTheSystemRefuses) {
   }));
 }
 
+// It would wait for the thread that it runs on.
+TEST(LoaderFaults, LoadersInsideOfOthersSayThatThereIsNoThread) {
+  EXPECT_TRUE(in_a_child([] {
+    struct Outer : Dataset {
+      std::int64_t size() const override { return 1; }
+      Sample get(std::int64_t) const override {
+        if (!refuse_threads()) return {std::int64_t{0}};
+        const DataLoader inner(std::make_shared<Slow>(), {.batch_size = 4, .num_workers = 1});
+        std::vector<std::int64_t> numbers;
+        for (const Batch& batch : inner.epoch(0)) append(numbers, batch);
+        return {std::ssize(numbers)};
+      }
+    };
+    const DataLoader outer(std::make_shared<Outer>(), {.num_workers = 1});
+    try {
+      Batch batch;
+      outer.epoch(0).next(batch);
+    } catch (const SampleError& error) {
+      return std::string(error.what()).find("the system gives no thread") != std::string::npos;
+    }
+    return false;
+  }));
+}
+
 #endif
+
+/// Every sample takes 30 ms; counts those that have begun and ended.
+struct Late : Dataset {
+  std::int64_t size() const override { return 100; }
+  Sample get(std::int64_t i) const override {
+    ++begun;
+    std::this_thread::sleep_for(std::chrono::milliseconds(30));
+    ++ended;
+    return {i};
+  }
+  mutable std::atomic<int> begun{0}, ended{0};
+};
 
 void wait_until(const std::function<bool()>& condition) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
@@ -125,6 +163,40 @@ TEST(LoaderFaults, TimeoutsHoldWhileOthersKeepAllThreads) {
   keeping->released.notify_all();
   while (epoch.next(batch)) append(numbers, batch);
   EXPECT_EQ(numbers, counted(300));
+}
+
+TEST(LoaderFaults, ThreadsThatComeBackServeAgain) {
+  const auto set = std::make_shared<Late>();
+  const DataLoader loader(set, {.num_workers = 2, .timeout = 0.001});
+  const auto threads = [] {
+    return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+  };
+  std::ptrdiff_t after_first = 0;
+  for (int i = 0; i < 6; ++i) {
+    const int before = set->begun;
+    {
+      const Epoch left = loader.epoch(0);
+      wait_until([&] { return set->begun > before; });
+    }
+    wait_until([&] { return set->begun == set->ended; });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    if (i == 0) after_first = threads();
+  }
+  EXPECT_LE(threads(), after_first + 1);
+}
+
+TEST(LoaderFaults, DataSetsEndWithTheirLoader) {
+  for (int i = 0; i < 300; ++i) {
+    auto set = std::make_shared<Slow>();
+    const std::weak_ptr<Slow> seen = set;
+    {
+      const DataLoader loader(std::move(set), {.batch_size = 1, .num_workers = 3});
+      Epoch epoch = loader.epoch(0);
+      Batch batch;
+      ASSERT_TRUE(epoch.next(batch));
+    }
+    ASSERT_TRUE(seen.expired()) << i;
+  }
 }
 
 TEST(LoaderFaults, ThreadsMayShareAnEpoch) {

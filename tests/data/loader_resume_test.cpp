@@ -121,6 +121,35 @@ TEST(LoaderResume, StreamsDoNotThrowAgainWhatTheyHaveThrown) {
   }
 }
 
+// The transform fails, the stream goes on: a read that fails later, further ahead, is news.
+TEST(LoaderResume, OnlyFailedReadsAreLeftOutAgain) {
+  DataLoaderOptions options = {.batch_size = 2, .num_workers = 0};
+  options.transform = [](Sample& sample, Random&) {
+    if (std::get<std::int64_t>(sample[0]) == 102) throw IoError("not this one");
+  };
+  const DataLoader first(std::make_shared<Failing>(-1), options);
+  Epoch epoch = first.epoch(0);
+  Batch batch;
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(epoch.next(batch));
+  expect_error<SampleError>([&] { epoch.next(batch); }, {"not this one"});
+  DataLoader second(std::make_shared<Failing>(1), options);
+  second.load_state_dict(epoch.state_dict());
+  Epoch resumed = second.epoch(0);
+  expect_error<SampleError>([&] { resumed.next(batch); }, {"sample 1 of shard 1", "cut"});
+}
+
+TEST(LoaderResume, TheLoaderStandsWhereTheEpochBegunLastDoes) {
+  DataLoader loader(std::make_shared<Failing>(-1), {.batch_size = 2, .num_workers = 0});
+  Epoch earlier = loader.epoch(0), later = loader.epoch(0);
+  Batch batch;
+  ASSERT_TRUE(later.next(batch));
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(earlier.next(batch));
+  EXPECT_EQ(loader.state_dict().integer("position"), 1);
+  loader.load_state_dict(earlier.state_dict());
+  ASSERT_TRUE(later.next(batch));
+  EXPECT_EQ(loader.state_dict().integer("position"), 3);
+}
+
 TEST(LoaderResume, StreamsThatAreNoneAreNamed) {
   struct Null : Failing {
     std::int64_t count;

@@ -192,6 +192,14 @@ TEST(WorkerTuner, DoesWithoutThreadsWhereThereAreNone) {
   EXPECT_TRUE(tuner.setting().pool) << tuner.decision();
 }
 
+TEST(WorkerTuner, TheCallerAloneWinsTies) {
+  // What the compute threads save, they lose to each other.
+  const Machine machine{.cpus = 2, .making = 10e-3, .use = 1e-3, .busy = 2, .handover = 5e-3};
+  WorkerTuner tuner({.cpus = 2, .compute_threads = 2});
+  run(tuner, machine, 500);
+  EXPECT_EQ(tuner.setting(), WorkerSetting{}) << tuner.decision();
+}
+
 TEST(WorkerTuner, TellsWhatItBought) {
   WorkerTuner tuner({.cpus = 2, .compute_threads = 1});
   EXPECT_EQ(tuner.decision(), "");

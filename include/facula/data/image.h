@@ -83,7 +83,7 @@ class FACULA_API Image {
   /// Copies pixels that the image only refers to, so that it may outlive who has them.
   Image& keep();
   /// uint8 [H, W, C], contiguous: all that was noted, done. Nobody else shares the memory: what is
-  /// written to the tensor, until the next call, changes this image and no other.
+  /// written to the tensor, until the next call, changes this image and copies made from then on.
   Tensor pixels();
   /// The image as a network takes it, [C, H, W] stored channels-innermost: float32 after
   /// to_float(), else uint8.
