@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <iterator>
 
@@ -76,12 +75,9 @@ StateValue number_of(const Bytes& bytes) {
 }
 
 StateValue half_of(const Bytes& bytes) {
-  const auto bits = from_bytes<uint16_t>(bytes);
-  const int exponent = bits >> 10 & 0x1f, fraction = bits & 0x3ff;
-  double value =
-      exponent == 0 ? std::ldexp(fraction, -24) : std::ldexp(1024 + fraction, exponent - 25);
-  if (exponent == 0x1f) value = fraction == 0 ? HUGE_VAL : std::nan("");
-  return bits >> 15 ? -value : value;
+  const Tensor half = empty({}, kFloat16);
+  std::memcpy(half.raw_data(), bytes.data(), bytes.size());
+  return half.item();
 }
 
 /// Beyond 63 bits as a Python integer is: its bytes in two's complement.
