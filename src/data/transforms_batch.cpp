@@ -18,40 +18,40 @@ namespace {
 
 // --- One sample ----------------------------------------------------------------------------------
 
-/// The first value that is a T; null if there is none.
-template <class T>
-Value* first_of(Sample& sample) {
+bool is_float_chw(const Tensor& tensor) {
+  return tensor.dtype() == kFloat32 && tensor.dim() == 3;
+}
+
+/// The sample's first image, which must hold numbers, or tensor of numbers, whichever comes first:
+/// what erases leaves a tensor in an image's place.
+Value& numbers_of(Sample& sample, const char* transform) {
+  const Tensor* other = nullptr;
   for (Sample::Field& field : sample.fields()) {
-    if (std::holds_alternative<T>(field.value)) return &field.value;
+    if (const auto* image = std::get_if<Image>(&field.value)) {
+      check<ValueError>(image->is_float(), "{}: works on numbers; put it after ToTensor", transform);
+      return field.value;
+    }
+    if (const auto* tensor = std::get_if<Tensor>(&field.value)) {
+      if (is_float_chw(*tensor)) return field.value;
+      if (!other) other = tensor;
+    }
   }
-  return nullptr;
-}
-
-/// The sample's first image, which holds numbers; null if there is none.
-Value* image_of_numbers(Sample& sample, const char* transform) {
-  Value* value = first_of<Image>(sample);
-  check<ValueError>(!value || std::get<Image>(*value).is_float(),
-                    "{}: works on numbers; put it after ToTensor", transform);
-  return value;
-}
-
-/// The sample's first image, or else its first tensor, as a tensor [C, H, W] that nobody else sees.
-Tensor& numbers_of(Sample& sample, const char* transform) {
-  if (Value* image = image_of_numbers(sample, transform)) {
-    *image = std::get<Image>(*image).tensor();
-    return std::get<Tensor>(*image);
-  }
-  Value* value = first_of<Tensor>(sample);
-  check<ValueError>(value != nullptr, "{}: none of the {} fields is an image or a tensor",
+  check<ValueError>(other != nullptr, "{}: none of the {} fields is an image or a tensor",
                     transform, sample.size());
-  auto& tensor = std::get<Tensor>(*value);
-  check<DTypeError>(tensor.dtype() == kFloat32, "{}: tensor is {}, expected float32", transform,
-                    name_of(tensor.dtype()));
-  check<ShapeError>(tensor.dim() == 3, "{}: tensor of size {}, expected [C, H, W]", transform,
-                    tensor.sizes());
-  // It may be a view of the data set.
-  tensor = tensor.to(kFloat32, false, true);
-  return tensor;
+  check<DTypeError>(other->dtype() == kFloat32, "{}: tensor is {}, expected float32", transform,
+                    name_of(other->dtype()));
+  fail<ShapeError>("{}: tensor of size {}, expected [C, H, W]", transform, other->sizes());
+}
+
+/// Makes of them a tensor [C, H, W] that nobody else sees.
+Tensor& as_own_tensor(Value& numbers) {
+  if (auto* image = std::get_if<Image>(&numbers)) {
+    numbers = image->tensor();
+  } else {
+    // It may be a view of the data set.
+    numbers = std::get<Tensor>(numbers).to(kFloat32, false, true);
+  }
+  return std::get<Tensor>(numbers);
 }
 
 /// An empty rectangle if no attempt fits.
@@ -193,9 +193,9 @@ Normalize::Normalize(std::vector<double> mean, std::vector<double> std)
 }
 
 void Normalize::operator()(Sample& sample, Random&) const {
-  Value* value = image_of_numbers(sample, "Normalize");
-  Image* image = value ? &std::get<Image>(*value) : nullptr;
-  const Tensor tensor = image ? Tensor() : numbers_of(sample, "Normalize");
+  Value& numbers = numbers_of(sample, "Normalize");
+  auto* image = std::get_if<Image>(&numbers);
+  const Tensor tensor = image ? Tensor() : as_own_tensor(numbers);
   const std::int64_t channels = image ? image->channels() : tensor.size(0);
   const auto means = static_cast<std::int64_t>(mean_.size());
   check<ValueError>(means == 1 || means == channels,
@@ -231,7 +231,7 @@ RandomErasing::RandomErasing(const RandomErasingOptions& options) : options_(opt
 
 void RandomErasing::operator()(Sample& sample, Random& random) const {
   if (!random.chance(options_.p)) return;
-  const Tensor& numbers = numbers_of(sample, "RandomErasing");
+  const Tensor& numbers = as_own_tensor(numbers_of(sample, "RandomErasing"));
   const Rect hole = draw_hole(numbers.size(1), numbers.size(2), options_, random);
   auto* data = numbers.data_ptr<float>();
   for (std::int64_t c = 0; c < numbers.size(0); ++c) {

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <exception>
@@ -45,6 +46,24 @@ Tensor loss_of(const char* owner, const Loss& loss, const Tensor& output,
                     owner, value.defined() ? value.sizes().str() : "none", output.sizes().str(),
                     batch[1].sizes().str());
   return value;
+}
+
+/// An optimizer of other tensors would train nothing. One of a part that only the loss knows has
+/// their gradients; hooks may have used up those of the model.
+void check_trains(const nn::Module& model, const optim::Optimizer& optimizer) {
+  const auto of_model = model.parameters();
+  const auto trained = optimizer.parameters();
+  check<ValueError>(std::ranges::any_of(trained,
+                                        [&](const Tensor& one) {
+                                          const auto same = [&](const Tensor& other) {
+                                            return other.is_same(one);
+                                          };
+                                          return one.grad().defined() ||
+                                                 std::ranges::any_of(of_model, same);
+                                        }),
+                    "Trainer: none of the optimizer's {} parameters is the model's, and the loss "
+                    "depends on none; make the optimizer of the parameters of this model",
+                    trained.size());
 }
 
 Score score_of(const EpochReport& report) {
@@ -297,6 +316,7 @@ void Trainer::Run::train_step(const data::Batch& batch) {
     state.totals.add("Trainer", value, batch, output, options.accuracy);
   }
   loss.backward();
+  if (state.steps == 1) check_trains(parts.model, optimizer);
   if (options.clip_grad_norm > 0) {
     nn::utils::clip_grad_norm_(optimizer.parameters(), options.clip_grad_norm);
   }

@@ -184,6 +184,19 @@ TEST(RandomErasing, BatchesHoldErasedAndOtherImages) {
   }
 }
 
+TEST(RandomErasing, WhatFollowsTakesTheSameImage) {
+  const std::vector<std::uint8_t> pixels(10 * 10, 255);
+  const Image image(pixels.data(), 10, 10, 1);
+  Image other = image;
+  other.to_float();
+  Sample sample{image, other};
+  Random random(4, 0, 0);
+  Compose({ToTensor(), RandomErasing({.p = 1, .value = 3}), Normalize({1}, {2})})(sample, random);
+  EXPECT_EQ(sample.tensor(0).max().item<float>(), 1);
+  EXPECT_EQ(sample.tensor(0).min().item<float>(), 0);
+  expect_values(sample.tensor(1), std::vector<double>(100, 1));
+}
+
 TEST(RandomErasing, FollowsToTensor) {
   const std::vector<std::uint8_t> pixels(10 * 10 * 3, 255);
   Sample sample{std::int64_t{1}, Image(pixels.data(), 10, 10, 3)};

@@ -424,6 +424,9 @@ TEST(Trainer, RefusesWhatCannotBeTrained) {
   const data::DataLoader nothing(rows(8), {.batch_size = 16, .drop_last = true});
   expect_error<ValueError>([&] { Trainer(model, optimizer).fit(nothing); }, {"8 samples", "of 16"});
   expect_error<ValueError>([&] { evaluate(model, nothing); }, {"8 samples"});
+  Classifier other;
+  expect_error<ValueError>([&] { Trainer(other, optimizer).fit(loader_of(rows(16))); },
+                           {"none of the optimizer's 4 parameters is the model's"});
 }
 
 TEST(ProgressDisplay, FormatsDurations) {
