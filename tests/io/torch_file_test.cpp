@@ -149,13 +149,24 @@ TEST(TorchFile, NumbersOfNumPy) {
   EXPECT_EQ(complex.number("x.imag"), -2);
 }
 
+TEST(TorchFile, TypesOfNumPy) {
+  const auto type = [](const std::string& order) {
+    return archive(entry(
+        "x", "cnumpy\ndtype\n(S'f4'\nI00\nI01\ntR(I3\nS'" + order + "'\nNNNI-1\nI-1\nI0\ntb"));
+  };
+  EXPECT_EQ(load(type(">")).text("x"), ">f4");
+  EXPECT_EQ(load(archive(entry("x", "cnumpy\ndtype\n(S'i8'\ntR"))).text("x"), "<i8");
+  expect_refused(type(""), {"numpy.dtype with arguments"});
+  expect_refused(archive(entry("x", "cnumpy\ndtype\n(tR")), {"numpy.dtype with arguments"});
+}
+
 TEST(TorchFile, OtherScalarsOfNumPy) {
   const auto other = [](const std::string& pickle, std::string_view dtype) {
     expect_refused(archive(pickle), {"a.pt", "\"x\" is a NumPy scalar", dtype, "float()", "str()"});
   };
-  other(scalar("U1", "c\0\0\0"s), "\"U1\"");
-  other(scalar("M8", "12345678"), "\"M8\"");
-  other(scalar("f16", "1234567812345678"), "\"f16\"");
+  other(scalar("U1", "c\0\0\0"s), "\"<U1\"");
+  other(scalar("M8", "12345678"), "\"<M8\"");
+  other(scalar("f16", "1234567812345678"), "\"<f16\"");
   other(scalar("f8", "12345678", ">"), "\">f8\"");
   expect_refused(archive(scalar("f8", "1234567")), {"multiarray.scalar with arguments"});
   expect_refused(archive(entry("x", "cnumpy.core.multiarray\nscalar\n(I1\nI2\ntR")),

@@ -124,32 +124,37 @@ constexpr struct {
     {"c16", 16, complex_of<double>},
 };
 
+/// numpy.dtype(code, ...), whose state is (version, byte order, ...), as NumPy's arrays are told
+/// of:
+/// "<f4". The order of single bytes is "|".
+std::optional<std::string> numpy_dtype(const Pickle& pickle, const PickleValue& call) {
+  const Items arguments = arguments_of(pickle, call);
+  if (arguments.empty() || !arguments[0].is(PickleKind::text)) return std::nullopt;
+  std::string_view order = "<";
+  if (const PickleValue& state = pickle.state(call); state.is(PickleKind::tuple)) {
+    const Items fields = pickle.items(state);
+    if (fields.size() < 2 || !fields[1].is(PickleKind::text)) return std::nullopt;
+    order = fields[1].data();
+    if (order.size() != 1) return std::nullopt;
+  }
+  return fmt::format("{}{}", order, arguments[0].data());
+}
+
 /// numpy.core.multiarray.scalar(dtype, bytes).
 std::optional<StateValue> numpy_scalar(const Pickle& pickle, const PickleValue& call,
                                        const std::string& name, const std::string& source) {
   const Items arguments = arguments_of(pickle, call);
   if (arguments.size() != 2 || !arguments[0].is(PickleKind::call)) return std::nullopt;
-  const PickleValue& dtype = arguments[0];
-  const Items type = arguments_of(pickle, dtype);
-  if (pickle.callable(dtype) != "numpy.dtype" || type.empty() || !type[0].is(PickleKind::text)) {
-    return std::nullopt;
-  }
-  // The state of a dtype is (version, byte order, ...).
-  const PickleValue& state = pickle.state(dtype);
-  std::string_view order = "<";
-  if (state.is(PickleKind::tuple)) {
-    const Items fields = pickle.items(state);
-    if (fields.size() < 2 || !fields[1].is(PickleKind::text)) return std::nullopt;
-    order = fields[1].data();
-  }
-  const std::string_view code = type[0].data();
-  const auto* known = std::ranges::find(kNumbers, code, [](const auto& it) { return it.dtype; });
-  if (known == std::end(kNumbers) || order == ">") {
+  if (pickle.callable(arguments[0]) != "numpy.dtype") return std::nullopt;
+  const auto dtype = numpy_dtype(pickle, arguments[0]);
+  if (!dtype) return std::nullopt;
+  const auto* known =
+      std::ranges::find_if(kNumbers, [&](const auto& it) { return dtype->substr(1) == it.dtype; });
+  if (known == std::end(kNumbers) || dtype->front() == '>') {
     fail<IoError>(
         "{}: {} is a NumPy scalar of dtype {}, which Facula does not read; convert it with "
         "float(), int() or str() before saving",
-        source, quote_name(name.empty() ? "value" : name),
-        quote_name((order == ">" ? ">" : "") + std::string(code)));
+        source, quote_name(name.empty() ? "value" : name), quote_name(*dtype));
   }
   const auto bytes = bytes_of(pickle, arguments[1]);
   if (!bytes || bytes->size() != known->size) return std::nullopt;
@@ -191,6 +196,8 @@ std::optional<StateValue> leaf_of_call(const Pickle& pickle, const PickleValue& 
   std::optional<StateValue> value;
   if (function.ends_with(".multiarray.scalar")) {
     value = numpy_scalar(pickle, call, name, source);
+  } else if (function == "numpy.dtype") {
+    value = numpy_dtype(pickle, call);
   } else if (function == "torch.device") {
     value = device(pickle, call);
   } else if (builtin == "complex") {
