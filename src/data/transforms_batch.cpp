@@ -18,9 +18,7 @@ namespace {
 
 // --- One sample ----------------------------------------------------------------------------------
 
-bool is_float_chw(const Tensor& tensor) {
-  return tensor.dtype() == kFloat32 && tensor.dim() == 3;
-}
+bool is_float_chw(const Tensor& tensor) { return tensor.dtype() == kFloat32 && tensor.dim() == 3; }
 
 /// The sample's first image, which must hold numbers, or tensor of numbers, whichever comes first:
 /// what erases leaves a tensor in an image's place.
@@ -28,7 +26,8 @@ Value& numbers_of(Sample& sample, const char* transform) {
   const Tensor* other = nullptr;
   for (Sample::Field& field : sample.fields()) {
     if (const auto* image = std::get_if<Image>(&field.value)) {
-      check<ValueError>(image->is_float(), "{}: works on numbers; put it after ToTensor", transform);
+      check<ValueError>(image->is_float(), "{}: works on numbers; put it after ToTensor",
+                        transform);
       return field.value;
     }
     if (const auto* tensor = std::get_if<Tensor>(&field.value)) {

@@ -53,14 +53,12 @@ Tensor loss_of(const char* owner, const Loss& loss, const Tensor& output,
 void check_trains(const nn::Module& model, const optim::Optimizer& optimizer) {
   const auto of_model = model.parameters();
   const auto trained = optimizer.parameters();
-  check<ValueError>(std::ranges::any_of(trained,
-                                        [&](const Tensor& one) {
-                                          const auto same = [&](const Tensor& other) {
-                                            return other.is_same(one);
-                                          };
-                                          return one.grad().defined() ||
-                                                 std::ranges::any_of(of_model, same);
-                                        }),
+  check<ValueError>(std::ranges::any_of(
+                        trained,
+                        [&](const Tensor& one) {
+                          const auto same = [&](const Tensor& other) { return other.is_same(one); };
+                          return one.grad().defined() || std::ranges::any_of(of_model, same);
+                        }),
                     "Trainer: none of the optimizer's {} parameters is the model's, and the loss "
                     "depends on none; make the optimizer of the parameters of this model",
                     trained.size());

@@ -6,12 +6,13 @@
 #include <cstdint>
 
 #include "backends/cpu/kernels/simd.h"
-#include "ops/schema/scalar_base.h"
+#include "ops/schema/scalar_tables.h"
 
 namespace facula::cpu::FACULA_ISA {
 namespace {
 
 #define FACULA_LANES [[gnu::always_inline]] inline
+using scalar::detail::NearestParts;
 
 #if defined(__AVX2__)
 constexpr std::int64_t kLanes = Vec<float>::kWidth;
@@ -77,6 +78,14 @@ FACULA_LANES Lanes lookup(const float (&values)[8], LaneBits index) {
 }
 FACULA_LANES Lanes lookup(const float (&values)[16], LaneBits index) {
   return Lanes(_mm512_maskz_permutexvar_ps(0xffff, index.raw, _mm512_loadu_ps(values)));
+}
+FACULA_LANES NearestParts<Lanes> nearest_parts(Lanes x) {
+  const Lanes r(_mm512_maskz_reduce_ps(0xffff, x.raw, _MM_FROUND_TO_NEAREST_INT));
+  return {x - r, r};
+}
+FACULA_LANES Lanes times_power(Lanes p, Lanes k) {
+  const __mmask16 not_zero = _mm512_cmp_ps_mask(k.raw, Lanes(-126).raw, _CMP_NLT_UQ);
+  return Lanes(_mm512_maskz_scalef_ps(not_zero, p.raw, k.raw));
 }
 FACULA_LANES Lanes select_negative(Lanes x, Lanes a, Lanes b) {
   const __mmask16 negative = _mm512_movepi32_mask(as_bits(x).raw);
@@ -144,6 +153,15 @@ FACULA_LANES Lanes lookup(const float (&values)[16], LaneBits index) {
   const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(values + 8), index.raw);
   const __m256 fourth_bit = _mm256_castsi256_ps(_mm256_slli_epi32(index.raw, 28));
   return Lanes(_mm256_blendv_ps(low, high, fourth_bit));
+}
+FACULA_LANES NearestParts<Lanes> nearest_parts(Lanes x) {
+  const Lanes within = at_most(at_least(x, Lanes(-127)), Lanes(128));
+  const Lanes k(_mm256_round_ps(within.raw, _MM_FROUND_TO_NEAREST_INT));
+  return {k, within - k};
+}
+FACULA_LANES Lanes times_power(Lanes p, Lanes k) {
+  const LaneBits shifted = as_bits(k + Lanes(0x1.8p23 + 127));
+  return p * as_float(LaneBits(_mm256_slli_epi32(shifted.raw, 23)));
 }
 FACULA_LANES Lanes select_negative(Lanes x, Lanes a, Lanes b) {
   return Lanes(_mm256_blendv_ps(b.raw, a.raw, x.raw));

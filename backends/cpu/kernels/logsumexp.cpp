@@ -19,33 +19,31 @@ template <class T>
   return top > kGreatest<T> ? kGreatest<T> : top;
 }
 
-// Powers are added about a greatest element that is known from the first ones, while the others are
-// looked through for greater ones. Where one is much greater, what came with it is added once more.
+// Powers are added about a greatest element that is known from the first ones. Where a sum becomes
+// so great that there must have been a much greater one, its maximum is looked for and what it sums
+// is added once more.
 
-/// How much greater: sums up to e^kFar times as large cost no digits, differences of so much few.
+/// The greatest sum of n terms that is left as it is: of terms e^kFar times as large as 1, sums
+/// lose no digits, nor do the differences from the shift.
 template <class T>
 constexpr T kFar = T(8);
-
-/// e^x for x <= kFar and, if kInfinite, infinity.
-template <bool kInfinite, class T>
-[[gnu::always_inline]] inline T power(T x) {
-  return kInfinite && x > kFar<T> ? x : power_of_any(x);
+template <class T>
+constexpr T greatest_sum(std::int64_t n) {
+  constexpr T kPower = T(2980.958);  // e^kFar
+  return kPower * static_cast<T>(n);
 }
 
-/// The sum of a block of a row, whose maximum becomes `top`.
-template <bool kInfinite, class T>
-T sum_of_block(const T* x, std::int64_t n, T shift, T& top) {
-  if (kInfinite || n < kLongRow) {
-    top = row_max(x, n);
-    return row_sum<T>(
-        n, [=](std::int64_t k) FACULA_INLINED { return power<kInfinite>(x[k] - shift); });
-  }
-  RowLanes<true, T> lanes(x[0]);
-  const auto ask = [&](std::int64_t k) FACULA_INLINED { prefetch_lanes(x + k); };
-  const std::int64_t k = lanes.add_many(n, x, shift, nullptr, x, ask, Vectors<T>());
-  lanes.add_rest(n - k, x + k, shift, nullptr, x + k);
-  top = join_lanes<kManyLanes>(lanes.tops, larger<T>);
-  return join_lanes<kManyLanes>(lanes.sums, sum<T>);
+template <class T>
+[[gnu::always_inline]] inline T sum_of_block(const T* x, std::int64_t n, T shift) {
+  return row_sum_of_terms(x, n, shift,
+                          [=](std::int64_t k) FACULA_INLINED { prefetch_lanes(x + k); });
+}
+
+/// The sum about its maximum, which `shift` becomes.
+template <class T>
+[[gnu::noinline]] T sum_again(const T* x, std::int64_t n, T& shift) {
+  shift = shift_of(row_max(x, n));
+  return sum_of_block(x, n, shift);
 }
 
 template <class T>
@@ -55,11 +53,10 @@ void row(const T* x, std::int64_t n, T* shift, T* total) {
   *total = T(0);
   for (; n > 0; n -= kBlock, x += kBlock) {
     const std::int64_t count = n < kBlock ? n : kBlock;
-    T top, sum = sum_of_block<false>(x, count, *shift, top);
-    if (top - *shift > kFar<T>) {
-      const T next = shift_of(top);
-      sum = top > kGreatest<T> ? sum_of_block<true>(x, count, next, top)
-                               : sum_of_block<false>(x, count, next, top);
+    T sum = sum_of_block(x, count, *shift);
+    if (sum > greatest_sum<T>(count)) {
+      T next = *shift;
+      sum = sum_again(x, count, next);
       *total *= power_of_any(*shift - next);
       *shift = next;
     }
@@ -86,51 +83,45 @@ void raise(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride, T
                                });
 }
 
-/// Sets `sum` to that of a tile's columns, in which no infinity is, and raises `tops`. Of the bound
-/// `least` of powers compilers must not know that it is a constant: they would turn the comparison
-/// round, after which it is no longer one instruction of AVX-512.
+/// Sets `sum` to that of a tile's columns.
 template <class T>
-[[gnu::noipa]] void add_tile(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride,
-                             const T* __restrict shift, T least, T* __restrict sum,
-                             T* __restrict tops) {
+void add_tile(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride,
+              const T* __restrict shift, T* __restrict sum) {
   for (std::int64_t k = 0; k < n; ++k) sum[k] = T(0);
-  for_many_rows<4, kRowsAhead>(x, rows, n, stride,
-                               [&]<std::int64_t R>(const T* first, std::int64_t k) FACULA_INLINED {
-                                 T total = T(0), top = tops[k];
+  const auto add = [=]<int R>(const T* first, std::int64_t k) FACULA_INLINED {
+    T total = term_of(first[k] - shift[k]);
 #pragma GCC unroll 4
-                                 for (std::int64_t r = 0; r < R; ++r) {
-                                   const T own = first[r * stride + k];
-                                   const T term = power_of(larger<T>(own - shift[k], least));
-                                   total = r == 0 ? term : total + term;
-                                   top = larger<T>(top, own);
-                                 }
-                                 sum[k] += total;
-                                 tops[k] = top;
-                               });
+    for (int r = 1; r < R; ++r) total += term_of(first[r * stride + k] - shift[k]);
+    sum[k] += total;
+  };
+  const auto add_line = [=]<int R>(const T* first, std::int64_t k) FACULA_INLINED {
+    if constexpr (!kLanesInRegisters<T>) {
+#pragma GCC unroll 1  // not before it is vectorised
+      for (std::int64_t i = k; i < k + kLine<T>; ++i) add.template operator()<R>(first, i);
+    } else {
+      using V = Vec<T>;
+      for (const std::int64_t end = k + kLine<T>; k < end; k += V::kWidth) {
+        const auto shifts = V::load(shift + k);
+        auto total = terms_of(first + k, shifts);
+#pragma GCC unroll 4
+        for (int r = 1; r < R; ++r) total += terms_of(first + r * stride + k, shifts);
+        V::store(sum + k, V::add(V::load(sum + k), total));
+      }
+    }
+  };
+  for_many_lines<4, kRowsAhead>(x, rows, n, stride, add_line, add);
 }
 
-/// The same sum of whatever elements.
-template <class T>
-[[gnu::noinline]] void add_again(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride,
-                                 const T* __restrict shift, T* __restrict sum) {
-  for (std::int64_t k = 0; k < n; ++k) sum[k] = T(0);
-  for (; rows > 0; --rows, x += stride) {
-#pragma GCC unroll 1
-    for (std::int64_t k = 0; k < n; ++k) sum[k] += power<true>(x[k] - shift[k]);
-  }
-}
-
-/// Calls body(first, width) for cache lines of columns of which one has elements far above its
-/// shift, and returns how many.
-template <class T, class Body>
-[[gnu::always_inline]] inline std::int64_t for_far_lines(std::int64_t n, const T* shift,
-                                                         const T* tops, Body body) {
+/// Calls body(first, width) for cache lines of columns of which far(k) says that their sums have
+/// become too great, and returns how many.
+template <class T, class Far, class Body>
+[[gnu::always_inline]] inline std::int64_t for_far_lines(std::int64_t n, Far far, Body body) {
   std::int64_t lines = 0;
   for (std::int64_t first = 0; first < n; first += kLine<T>) {
     const std::int64_t width = n - first < kLine<T> ? n - first : kLine<T>;
-    int far = 0;
-    for (std::int64_t k = first; k < first + width; ++k) far |= tops[k] - shift[k] > kFar<T>;
-    if (far) {
+    int any = 0;
+    for (std::int64_t k = first; k < first + width; ++k) any |= far(k);
+    if (any) {
       body(first, width);
       ++lines;
     }
@@ -165,15 +156,20 @@ void columns(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride,
     std::int64_t far = 0;
     if (careful) {
       raise(x, count, n, stride, tops);
-      far += for_far_lines(n, shift, tops, [&](std::int64_t k, std::int64_t width) {
-        move_to(tops + k, width, shift + k, sum + k);
-      });
+      far += for_far_lines<T>(
+          n, [&](std::int64_t k) { return tops[k] - shift[k] > kFar<T>; },
+          [&](std::int64_t k, std::int64_t width) {
+            move_to(tops + k, width, shift + k, sum + k);
+          });
     }
-    add_tile(x, count, n, stride, shift, kLeastPower<T>, tile, tops);
-    far += for_far_lines(n, shift, tops, [&](std::int64_t k, std::int64_t width) {
-      move_to(tops + k, width, shift + k, sum + k);
-      add_again(x + k, count, width, stride, shift + k, tile + k);
-    });
+    add_tile(x, count, n, stride, shift, tile);
+    far += for_far_lines<T>(
+        n, [&](std::int64_t k) { return tile[k] > greatest_sum<T>(count); },
+        [&](std::int64_t k, std::int64_t width) {
+          raise(x + k, count, width, stride, tops + k);
+          move_to(tops + k, width, shift + k, sum + k);
+          add_tile(x + k, count, width, stride, shift + k, tile + k);
+        });
     careful = far * kLine<T> * 4 > n;
     for (std::int64_t k = 0; k < n; ++k) sum[k] += tile[k];
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "backends/cpu/kernels/ask_ahead.h"
+#include "backends/cpu/kernels/lanes.h"
 #include "backends/cpu/kernels/simd.h"
 #include "backends/cpu/kernels/softmax.h"
 #include "backends/cpu/kernels/stream_line.h"
@@ -83,16 +84,87 @@ template <class T>
   return power_of(x < kLeastPower<T> ? kLeastPower<T> : x);
 }
 
-template <class T>
-using Vectors = std::make_integer_sequence<int, kManyLanes / Vec<T>::kWidth>;
+/// e^x for any x as a term of a sum.
+[[gnu::always_inline]] inline float term_of(float x) { return scalar::detail::exp_term(x); }
+[[gnu::always_inline]] inline double term_of(double x) { return scalar::exp(x); }
+
 // Emulating fused multiply-adds makes powers too long for copies, and doubles' are anyway.
 #if defined(FACULA_HAS_FMA)
 template <class T>
 constexpr bool kLanesInRegisters = std::is_same_v<T, float>;
+/// e^(x - shift) of a vector.
+[[gnu::always_inline]] inline Vec<float>::Raw terms_of(const float* x, Vec<float>::Raw shift) {
+  return scalar::detail::exp_term(Lanes(Vec<float>::load(x) - shift)).raw;
+}
 #else
 template <class T>
 constexpr bool kLanesInRegisters = false;
 #endif
+template <class T, int Count = kManyLanes>
+using Vectors = std::make_integer_sequence<int, Count / Vec<T>::kWidth>;
+
+/// terms[i] = e^(x[i] - shift[i]) for `Count` elements, whole vectors.
+template <int Count, class T>
+[[gnu::always_inline]] inline void compute_terms(const T* x, const T* shift, T* terms) {
+  if constexpr (kLanesInRegisters<T>) {
+    using V = Vec<T>;
+    for (int i = 0; i < Count; i += V::kWidth) {
+      V::store(terms + i, terms_of(x + i, V::load(shift + i)));
+    }
+  } else {
+#pragma GCC unroll 1  // not before it is vectorised
+    for (int i = 0; i < Count; ++i) terms[i] = term_of(x[i] - shift[i]);
+  }
+}
+
+/// Adds the terms of as many of n elements as are multiples of kLanes, and returns how many. Calls
+/// before(k) ahead of each kLanes.
+template <int kLanes, class T, class Before, int... I>
+[[gnu::always_inline]] inline std::int64_t add_terms(const T* x, std::int64_t n, T shift, T* lanes,
+                                                     Before before,
+                                                     std::integer_sequence<int, I...>) {
+  using V = Vec<T>;
+  const typename V::Raw shifts = V::all(shift);
+  typename V::Raw sums[] = {V::load(lanes + I * V::kWidth)...};
+  std::int64_t k = 0;
+  for (; k + kLanes <= n; k += kLanes) {
+    before(k);
+    ((sums[I] = V::add(sums[I], terms_of(x + k + I * V::kWidth, shifts))), ...);
+  }
+  (V::store(lanes + I * V::kWidth, sums[I]), ...);
+  return k;
+}
+
+/// The sum of e^(x[k] - shift), with the bits of row_sum().
+template <int kLanes, class T, class Before>
+[[gnu::always_inline]] inline T sum_of_terms(const T* x, std::int64_t n, T shift, Before before) {
+  if constexpr (kLanesInRegisters<T>) {
+    T lanes[kLanes] = {};
+    std::int64_t k = add_terms<kLanes>(x, n, shift, lanes, before, Vectors<T, kLanes>());
+    const auto nothing = [](std::int64_t) {};
+    T* rest = lanes;
+    for (; k + kFewLanes <= n; k += kFewLanes, rest += kFewLanes) {
+      add_terms<kFewLanes>(x + k, kFewLanes, shift, rest, nothing, Vectors<T, kFewLanes>());
+    }
+    if (k < n) {
+      T last[kFewLanes];  // e^(-infinity) is 0
+      for (int i = 0; i < kFewLanes; ++i) {
+        last[i] = k + i < n ? x[k + i] : -std::numeric_limits<T>::infinity();
+      }
+      add_terms<kFewLanes>(last, kFewLanes, shift, rest, nothing, Vectors<T, kFewLanes>());
+    }
+    return join_lanes<kLanes>(lanes, sum<T>);
+  } else {
+    return reduce_lanes<kLanes>(
+        n, T(0), [=](std::int64_t k) FACULA_INLINED { return term_of(x[k] - shift); }, sum<T>);
+  }
+}
+template <class T, class Before>
+[[gnu::always_inline]] inline T row_sum_of_terms(const T* x, std::int64_t n, T shift,
+                                                 Before before) {
+  return n < kLongRow ? sum_of_terms<kFewLanes>(x, n, shift, before)
+                      : sum_of_terms<kManyLanes>(x, n, shift, before);
+}
 
 /// The partial results of a row that is summed while the next one is read.
 template <bool kLog, class T>
@@ -103,14 +175,15 @@ struct RowLanes {
     for (T& lane : tops) lane = in_next;
   }
 
-  /// Adds n elements less the last ones, which are fewer than kManyLanes, and returns how many. The
-  /// lanes are in registers meanwhile: storing them with every vector would take longer than the
-  /// powers. Calls before(k) ahead of each kManyLanes elements.
-  template <class Before, int... I>
+  /// Adds n elements less the last ones, which are fewer than kManyLanes, and returns how many.
+  /// Calls before(k) ahead of each kManyLanes elements.
+  template <class Before>
   [[gnu::always_inline]] std::int64_t add_many(std::int64_t n, const T* __restrict x, T top,
                                                T* __restrict powers, const T* __restrict next,
-                                               Before before, std::integer_sequence<int, I...>) {
-    if constexpr (!kLanesInRegisters<T>) {
+                                               Before before) {
+    if constexpr (kLanesInRegisters<T>) {
+      return add_in_registers(n, x, top, powers, next, before, Vectors<T>());
+    } else {
       std::int64_t k = 0;
       for (; k + kManyLanes <= n; k += kManyLanes) {
         before(k);
@@ -118,28 +191,6 @@ struct RowLanes {
       }
       return k;
     }
-    using V = Vec<T>;
-    using Raw = typename V::Raw;
-    constexpr int kWidth = V::kWidth;
-    const Raw minus_top = V::all(-top), least = V::all(kLeastPower<T>);
-    Raw sum_of[] = {V::load(sums + I * kWidth)...}, top_of[] = {V::load(tops + I * kWidth)...};
-    const auto add_vector = [&](std::int64_t k, Raw& total, Raw& largest) FACULA_INLINED {
-      T power[kWidth];
-      V::store(power, V::max(least, V::add(V::load(x + k), minus_top)));
-#pragma GCC unroll 1  // not before it is vectorised
-      for (int i = 0; i < kWidth; ++i) power[i] = power_of(power[i]);
-      if constexpr (!kLog) V::store(powers + k, V::load(power));
-      total = V::add(total, V::load(power));
-      largest = V::max(V::load(next + k), largest);
-    };
-    std::int64_t k = 0;
-    for (; k + kManyLanes <= n; k += kManyLanes) {
-      before(k);
-      (add_vector(k + I * kWidth, sum_of[I], top_of[I]), ...);
-    }
-    (V::store(sums + I * kWidth, sum_of[I]), ...);
-    (V::store(tops + I * kWidth, top_of[I]), ...);
-    return k;
   }
 
   /// Adds `Count` elements to the lanes from `lane` on.
@@ -148,7 +199,7 @@ struct RowLanes {
                                   const T* __restrict next) {
 #pragma GCC unroll 1  // not before it is vectorised
     for (int i = 0; i < Count; ++i) {
-      const T power = power_of_any(x[i] - top);
+      const T power = kLog ? term_of(x[i] - top) : power_of_any(x[i] - top);
       if constexpr (!kLog) powers[i] = power;
       sums[lane + i] += power;
     }
@@ -172,6 +223,41 @@ struct RowLanes {
     add<kFewLanes>(k, x_lanes, top, power_lanes, next_lanes);
     if constexpr (kLog) return;
     for (int i = 0; k + i < count; ++i) powers[k + i] = power_lanes[i];
+  }
+
+ private:
+  /// Storing the lanes with every vector would take longer than the powers.
+  template <class Before, int... I>
+  [[gnu::always_inline]] std::int64_t add_in_registers(std::int64_t n, const T* __restrict x, T top,
+                                                       T* __restrict powers,
+                                                       const T* __restrict next, Before before,
+                                                       std::integer_sequence<int, I...>) {
+    using V = Vec<T>;
+    using Raw = typename V::Raw;
+    constexpr int kWidth = V::kWidth;
+    const Raw all_top = V::all(top), least = V::all(kLeastPower<T>);
+    Raw sum_of[] = {V::load(sums + I * kWidth)...}, top_of[] = {V::load(tops + I * kWidth)...};
+    const auto add_vector = [&](std::int64_t k, Raw& total, Raw& largest) FACULA_INLINED {
+      largest = V::max(V::load(next + k), largest);
+      if constexpr (kLog) {
+        total = V::add(total, terms_of(x + k, all_top));
+      } else {
+        T power[kWidth];
+        V::store(power, V::max(least, V::load(x + k) - all_top));
+#pragma GCC unroll 1  // not before it is vectorised
+        for (int i = 0; i < kWidth; ++i) power[i] = power_of(power[i]);
+        V::store(powers + k, V::load(power));
+        total = V::add(total, V::load(power));
+      }
+    };
+    std::int64_t k = 0;
+    for (; k + kManyLanes <= n; k += kManyLanes) {
+      before(k);
+      (add_vector(k + I * kWidth, sum_of[I], top_of[I]), ...);
+    }
+    (V::store(sums + I * kWidth, sum_of[I]), ...);
+    (V::store(tops + I * kWidth, top_of[I]), ...);
+    return k;
   }
 };
 

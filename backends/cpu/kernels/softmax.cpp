@@ -22,8 +22,7 @@ void log_softmax(const T* __restrict in, const T*, T* __restrict out, std::int64
                  std::int64_t n) {
   for (std::int64_t r = 0; r < rows; ++r, in += n, out += n) {
     const T top = row_max(in, n);
-    const T sum = row_sum<T>(n, [=](std::int64_t k) { return power_of_any(in[k] - top); });
-    const T log_sum = scalar::log(sum);
+    const T log_sum = scalar::log(row_sum_of_terms(in, n, top, [](std::int64_t) {}));
     for (std::int64_t k = 0; k < n; ++k) out[k] = (in[k] - top) - log_sum;
   }
 }
@@ -156,7 +155,7 @@ void stream_rows(const T* __restrict in, const T*, T* __restrict out, std::int64
       prefetch_lanes(next + k);
       before.advance();  // reads powers before they are overwritten
     };
-    const std::int64_t k = lanes.add_many(n, x, top, powers, next, beside, Vectors<T>());
+    const std::int64_t k = lanes.add_many(n, x, top, powers, next, beside);
     before.finish();
     lanes.add_rest(n - k, x + k, top, powers + k, next + k);
     const T total = join_lanes<kManyLanes>(lanes.sums, sum<T>);
@@ -297,9 +296,10 @@ void columns(const T* in, const T*, T* out, const SoftmaxColumns& of, T* x) {
       }
     }
     strips.sum(last, [&](int s, std::int64_t i, T* terms) FACULA_INLINED {
+      if constexpr (kLog) return compute_terms<kWidth<T>>(x + i, tops[s], terms);
 #pragma GCC unroll 1
       for (int c = 0; c < kWidth<T>; ++c) terms[c] = power_of_any(x[i + c] - tops[s][c]);
-      if constexpr (!kLog) __builtin_memcpy(x + i, terms, sizeof(T) * kWidth<T>);
+      __builtin_memcpy(x + i, terms, sizeof(T) * kWidth<T>);
     });
     for (int s = 0; s < strips.count(); ++s) {
       for (T& sum : last[s]) sum = kLog ? scalar::log(sum) : T(1) / sum;

@@ -115,9 +115,7 @@ FACULA_FN float gaussian(float a) {
   const float t = a * -0.72134752f * a;
   const float shifted = t + kRoundToPower;
   const float r = t - (shifted - kRoundToPower);
-  const float p =
-      horner(r, 0.00132645888f, 0.00967161916f, 0.0555073507f, 0.240222409f, 0.693147004f, 1.0f);
-  return p * power(exponent(shifted));
+  return rough_exp2_reduced(r) * power(exponent(shifted));
 }
 inline constexpr float kGaussianEnd = 13.28f;
 

@@ -1,10 +1,10 @@
-// Scalars of the op vocabulary, part 2: functions whose coefficients depend on the argument.
+// Scalars of the op vocabulary, part 2: functions for which vectors have instructions that
+// compilers do not find. Each is a template over float or a vector of floats.
 //
-// Each is a template over float or a vector of floats. A vector's coefficients come from tables of
-// 8 or 16 floats, which processors keep in registers and look up at once (16 take AVX2 three
-// instructions); compilers do not find that, so that loops call functors with vectors (near() in
-// ops/schema/elementwise.h). Static, so that kernels of different instruction sets share no symbols
-// of tables.
+// Most have coefficients that depend on the argument. A vector's come from tables of 8 or 16
+// floats, which processors keep in registers and look up at once (16 take AVX2 three instructions);
+// loops call functors with vectors for them (near() in ops/schema/elementwise.h). Static, so that
+// kernels of different instruction sets share no symbols of tables.
 #pragma once
 
 #include "ops/schema/scalar_base.h"
@@ -43,6 +43,35 @@ FACULA_FN float select_negative(float x, float a, float b) { return as_int(x) < 
 FACULA_FN float positive_part(float x) { return as_float(max(as_int(x), 0)); }
 /// As a signed integer.
 FACULA_FN float to_float(uint32_t bits) { return static_cast<float>(static_cast<int32_t>(bits)); }
+
+/// x = k + r with |r| <= 1/2, for a factor of 2^k: x beyond the exponents of floats may become the
+/// next k for which that is zero or infinite.
+template <class F>
+struct NearestParts {
+  F k, r;
+};
+FACULA_FN NearestParts<float> nearest_parts(float x) {
+  const float within = at_most(at_least(x, -127.0f), 128.0f), k = (within + kRound) - kRound;
+  return {k, within - k};
+}
+/// p * 2^k for p in [0.7, 1.5]; zero for k < -126. Beyond 2^127 it may be infinite.
+FACULA_FN float times_power(float p, float k) {
+  return p * as_float(as_bits(k + (kRound + 127)) << 23);
+}
+
+/// 2^r for |r| <= 1/2, within 1.1e-7 of itself.
+template <class F>
+FACULA_FN F rough_exp2_reduced(F r) {
+  return horner(r, K<F>(0.00132645888), K<F>(0.00967161916), K<F>(0.0555073507), K<F>(0.240222409),
+                K<F>(0.693147004), K<F>(1));
+}
+/// e^x, also of NaN, as a term of a sum: zero where that is no normal float. The relative error is
+/// at most 2e-7 + 8e-8 |x|, about as much as x lost if something was subtracted from it.
+template <class F>
+FACULA_FN F exp_term(F x) {
+  const auto [k, r] = nearest_parts(x * K<F>(1.44269504));
+  return times_power(rough_exp2_reduced(r), k);
+}
 
 /// The polynomial whose coefficients, here from the lowest power up, are looked up.
 template <class F, class Bits, int kCoefficients, int kValues>
