@@ -89,7 +89,7 @@ template <class T>
 [[gnu::always_inline]] inline double term_of(double x) { return scalar::exp(x); }
 
 // Emulating fused multiply-adds makes powers too long for copies, and doubles' are anyway.
-#if defined(FACULA_HAS_FMA)
+#if defined(__AVX2__)
 template <class T>
 constexpr bool kLanesInRegisters = std::is_same_v<T, float>;
 /// e^(x - shift) of a vector.
