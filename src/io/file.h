@@ -76,7 +76,8 @@ void make_folders(const std::string& path);
 std::vector<std::string> names_in(const std::string& folder);
 
 /// Writes all of `bytes`, however few the system takes at a time and however often a signal
-/// interrupts it. `path` only names the file in the IoError of a failure.
+/// interrupts it. `path` only names the file in the IoError of a failure, which a file beyond the
+/// limit on sizes is, too: SIGXFSZ does not get through.
 void write_all(int descriptor, std::span<const uint8_t> bytes, const std::string& path);
 
 /// Whether the memory of a mapping may be written. What is written stays in this process: such a

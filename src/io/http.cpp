@@ -7,9 +7,12 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <exception>
 #include <span>
+
+#include <fmt/format.h>
 
 #include <facula/version.h>
 
@@ -25,8 +28,7 @@ enum Option : int {
   kUserAgent = 10018,
   kAuthoritiesFile = 10065,
   kAuthoritiesFolder = 10097,
-  kLowSpeedLimit = 19,
-  kLowSpeedTime = 20,
+  kNoProgress = 43,
   kFailOnError = 45,
   kFollowLocation = 52,
   kMaxRedirections = 68,
@@ -34,10 +36,13 @@ enum Option : int {
   kNoSignal = 99,
   kProtocols = 181,
   kRedirectionProtocols = 182,
+  kProgressData = 10057,
   kWriteFunction = 20011,
+  kProgressFunction = 20219,  // since 2013
   kResumeFrom = 30116,
 };
-constexpr int kResponseCode = 0x200002;
+constexpr int kResponseCode = 0x200002, kHeaderSize = 0x20000B;
+constexpr int kConnectTime = 0x300005, kPretransferTime = 0x300006;
 constexpr long kHttpAndHttps = 3;
 constexpr size_t kErrorSize = 256;
 constexpr long kGlobalAll = 3;
@@ -115,6 +120,44 @@ size_t receive(char* bytes, size_t size, size_t count, void* context) {
   }
 }
 
+/// Ends a transfer in which nothing comes for a while. libcurl's own limit is on an average over
+/// its last seconds, which ends seconds later.
+struct Watch {
+  using Clock = std::chrono::steady_clock;
+
+  /// What has come so far: connections, too, as the time for them is limited elsewhere.
+  struct Signs {
+    double connected = 0, sent = 0;
+    long header_bytes = 0;
+    std::int64_t bytes = 0;
+    bool operator==(const Signs&) const = default;
+  };
+
+  const Curl& library;
+  void* handle;
+  std::chrono::duration<double> limit;
+  Clock::time_point last = Clock::now();
+  Signs seen = {};
+  bool silent = false;
+};
+
+/// libcurl calls it once a second, and when something comes.
+int watch_progress(void* context, std::int64_t, std::int64_t bytes, std::int64_t, std::int64_t) {
+  auto& watch = *static_cast<Watch*>(context);
+  Watch::Signs now{.bytes = bytes};
+  watch.library.get(watch.handle, kConnectTime, &now.connected);
+  watch.library.get(watch.handle, kPretransferTime, &now.sent);
+  watch.library.get(watch.handle, kHeaderSize, &now.header_bytes);
+  const auto time = Watch::Clock::now();
+  if (now == watch.seen) {
+    watch.silent = time - watch.last >= watch.limit;
+    return watch.silent ? 1 : 0;
+  }
+  watch.seen = now;
+  watch.last = time;
+  return 0;
+}
+
 bool is_worth_retrying(int code, long status) {
   constexpr long kTooManyRequests = 429, kServerError = 500;
   switch (code) {
@@ -171,6 +214,7 @@ HttpResult http_fetch(const std::string& url, const FileDescriptor& file, uint64
   void* const handle = transfer.handle;
 
   Sink sink{file, path, {}};
+  Watch watch{library, handle, std::chrono::duration<double>(timeout)};
   std::array<char, kErrorSize> message{};
   const std::string agent = std::string("facula/") + kVersion;
   const auto seconds = static_cast<long>(timeout);
@@ -181,8 +225,9 @@ HttpResult http_fetch(const std::string& url, const FileDescriptor& file, uint64
   library.set(handle, kFollowLocation, 1L);
   library.set(handle, kMaxRedirections, 10L);
   library.set(handle, kConnectTimeout, seconds);
-  library.set(handle, kLowSpeedLimit, 1L);
-  library.set(handle, kLowSpeedTime, seconds);
+  library.set(handle, kNoProgress, 0L);
+  library.set(handle, kProgressFunction, watch_progress);
+  library.set(handle, kProgressData, static_cast<void*>(&watch));
   library.set(handle, kFailOnError, 1L);
   library.set(handle, kNoSignal, 1L);
   library.set(handle, kErrorBuffer, message.data());
@@ -191,8 +236,9 @@ HttpResult http_fetch(const std::string& url, const FileDescriptor& file, uint64
   library.set(handle, kResumeFrom, static_cast<int64_t>(offset));
   choose_authorities(library, handle);
 
-  const int code = library.perform(handle);
+  int code = library.perform(handle);
   if (sink.error) std::rethrow_exception(sink.error);
+  if (watch.silent) code = kTimedOut;
   long status = 0;
   library.get(handle, kResponseCode, &status);
   constexpr long kRangeNotSatisfiable = 416;
@@ -201,7 +247,9 @@ HttpResult http_fetch(const std::string& url, const FileDescriptor& file, uint64
   result.complete = code == kOk && !result.cannot_resume;
   result.worth_retrying = is_worth_retrying(code, status);
   if (!result.complete) {
-    result.error = message[0] ? message.data() : library.text_of(code);
+    result.error = watch.silent ? fmt::format("nothing came for {} s", timeout)
+                   : message[0] ? message.data()
+                                : library.text_of(code);
     result.remedy = remedy_for(code);
   }
   return result;

@@ -30,6 +30,14 @@ bool is_hexadecimal(std::string_view text) {
   return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
+/// Whether `path` still names the open file, and not one that has taken its place.
+bool is_at(const FileDescriptor& file, const std::string& path) {
+  struct stat opened, named;
+  if (::fstat(file.get(), &opened) != 0) fail_system("examine", path, errno);
+  return ::stat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
+         opened.st_dev == named.st_dev;
+}
+
 /// What has arrived of a file, locked against other processes and threads.
 class PartialFile {
  public:
@@ -42,11 +50,7 @@ class PartialFile {
       const int result = retry_interrupted([&] { return ::flock(descriptor, LOCK_EX); });
       if (result != 0) fail_system("lock", path_, errno);
       // Whoever had the lock has renamed the file, unless it is still the one of that name.
-      struct stat locked, named;
-      if (::fstat(descriptor, &locked) != 0) fail_system("examine", path_, errno);
-      if (::stat(path_.c_str(), &named) == 0 && locked.st_ino == named.st_ino &&
-          locked.st_dev == named.st_dev)
-        return;
+      if (is_at(file_, path_)) return;
       file_.close();
     }
   }
@@ -137,11 +141,17 @@ std::string HubCache::find(const WantedFile& wanted) const {
   const std::string sha256 = content_of(wanted);
   if (sha256.empty()) return "";
   std::string path = path_of(sha256);
-  if (!is_file(path)) return "";
-  if (sha256_of_file(path) == sha256) return path;
-  log_warning("the cached file {} is damaged and removed", path);
-  std::error_code ignored;
-  std::filesystem::remove(path, ignored);
+  while (is_file(path)) {
+    // Open until it is removed, so that no other file can get its number.
+    const FileDescriptor file = open_for_reading(path);
+    if (sha256_of_file(file, path) == sha256) return path;
+    // Others may have downloaded it anew while this one was read.
+    if (!is_at(file, path)) continue;
+    log_warning("the cached file {} is damaged and removed", path);
+    std::error_code ignored;
+    std::filesystem::remove(path, ignored);
+    break;
+  }
   return "";
 }
 

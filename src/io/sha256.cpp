@@ -44,7 +44,10 @@ std::string sha256_of(std::string_view text) {
 }
 
 std::string sha256_of_file(const std::string& path) {
-  const FileDescriptor file = open_for_reading(path);
+  return sha256_of_file(open_for_reading(path), path);
+}
+
+std::string sha256_of_file(const FileDescriptor& file, const std::string& path) {
   std::vector<uint8_t> buffer(size_t{1} << 18);
   Sha256 hash;
   while (true) {

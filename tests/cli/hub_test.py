@@ -62,6 +62,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.reply(200, bytes(len(CONTENT)), 100_000)
         if path in ('/cut', '/no-range') and attempt <= 2 or path in ('/never', '/always-anew'):
             cut = 100_000
+        if path == '/stall':
+            self.reply(200, body, 1000)
+            self.server.release.wait(20)
+            return None
         headers = {}
         if offset:
             headers['Content-Range'] = f'bytes {offset}-{len(CONTENT) - 1}/{len(CONTENT)}'
@@ -257,8 +261,14 @@ class HubTest(HubTestCase):
         self.expect_file(self.url('busy'), '--sha256', SHA256)
 
     def test_a_server_that_hangs(self):
-        self.expect_error(['hang', 'too slow'], self.url('hang'), '--timeout', 1)
+        self.expect_error(['hang', 'nothing came for 1 s'], self.url('hang'), '--timeout', 1)
         self.assertEqual(len(self.server.requests), 3)
+
+    def test_a_server_that_stalls(self):
+        begin = time.monotonic()
+        self.expect_error(['stall', 'nothing came for 1 s'], self.url('stall'), '--timeout', 1)
+        self.assertEqual(len(self.server.requests), 4)
+        self.assertLess(time.monotonic() - begin, 16)  # two seconds an attempt, and as many to spare
 
     def test_nobody_there(self):
         self.expect_error(['cannot download http://127.0.0.1:9/x'], 'http://127.0.0.1:9/x')

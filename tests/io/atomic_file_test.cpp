@@ -40,8 +40,8 @@ TEST(AtomicFile, WithoutCommitNothingChanges) {
 TEST(AtomicFile, AFailedWriteKeepsTheOldFile) {
   TempFolder folder;
   put(folder / "a", "old");
-  // A limit on file sizes stands in for a full disk: the first write is short, the next one fails.
-  const auto old_handler = ::signal(SIGXFSZ, SIG_IGN);
+  // A limit on file sizes stands in for a full disk: the first write is short, the next one fails,
+  // with a signal that would end this process.
   rlimit before;
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const rlimit small = {.rlim_cur = 10'000, .rlim_max = before.rlim_max};
@@ -49,7 +49,11 @@ TEST(AtomicFile, AFailedWriteKeepsTheOldFile) {
   expect_error([&] { write_file(folder / "a", std::vector<uint8_t>(20'000)); },
                {"cannot write", folder / "a", "File too large", "ulimit -f"});
   ::setrlimit(RLIMIT_FSIZE, &before);
-  ::signal(SIGXFSZ, old_handler);
+  sigset_t blocked, pending;
+  ASSERT_EQ(::pthread_sigmask(SIG_SETMASK, nullptr, &blocked), 0);
+  ASSERT_EQ(::sigpending(&pending), 0);
+  EXPECT_EQ(::sigismember(&blocked, SIGXFSZ), 0);
+  EXPECT_EQ(::sigismember(&pending, SIGXFSZ), 0);
   EXPECT_EQ(get(folder / "a"), "old");
   EXPECT_EQ(folder.names(), std::vector<std::string>{"a"});
 }

@@ -118,6 +118,24 @@ TEST(SafetensorsFile, Slices) {
   EXPECT_ERROR(IndexError, "[2, 1)", file.slice("w", 2, 1));
 }
 
+TEST(SafetensorsFile, MovedAway) {
+  TempFolder folder;
+  SafetensorsFile file(sample_file(folder));
+  const SafetensorsFile other = std::move(file);
+  EXPECT_EQ(other.names().size(), 4u);
+  // NOLINTBEGIN(bugprone-use-after-move): an error
+  EXPECT_ERROR(ValueError, "SafetensorsFile::names: the file was moved away", file.names());
+  EXPECT_ERROR(ValueError, "contains: the file was moved", file.contains("w"));
+  EXPECT_ERROR(ValueError, "info: the file was moved", file.info("w"));
+  EXPECT_ERROR(ValueError, "tensor: the file was moved", file.tensor("w"));
+  EXPECT_ERROR(ValueError, "slice: the file was moved", file.slice("w", 0, 1));
+  EXPECT_ERROR(ValueError, "state_dict: the file was moved", file.state_dict());
+  EXPECT_ERROR(ValueError, "metadata: the file was moved", file.metadata());
+  // NOLINTEND(bugprone-use-after-move)
+  file = SafetensorsFile(folder / "m.safetensors");
+  EXPECT_EQ(file.names(), other.names());
+}
+
 TEST(SafetensorsFile, UnalignedTensorsAreCopies) {
   TempFolder folder;
   const std::string path = unaligned_file(folder);

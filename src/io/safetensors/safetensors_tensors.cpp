@@ -93,6 +93,13 @@ void copy_data(const std::vector<SafetensorsEntry>& entries, const std::vector<T
   });
 }
 
+/// What a SafetensorsFile has, unless another has taken it over.
+template <class Impl>
+Impl& present(Impl* impl, const char* what) {
+  check<ValueError>(impl != nullptr, "SafetensorsFile::{}: the file was moved away", what);
+  return *impl;
+}
+
 }  // namespace
 
 struct SafetensorsFile::Impl {
@@ -140,31 +147,33 @@ SafetensorsFile::~SafetensorsFile() { delete impl_; }
 
 std::vector<std::string> SafetensorsFile::names() const {
   std::vector<std::string> names;
-  for (const auto& entry : impl_->reader->entries()) names.push_back(entry.name);
+  for (const auto& entry : present(impl_, "names").reader->entries()) names.push_back(entry.name);
   return names;
 }
 
 bool SafetensorsFile::contains(std::string_view name) const {
-  return impl_->reader->find(name) != nullptr;
+  return present(impl_, "contains").reader->find(name) != nullptr;
 }
 
 TensorInfo SafetensorsFile::info(std::string_view name) const {
-  const SafetensorsEntry& entry = impl_->at(name);
+  const SafetensorsEntry& entry = present(impl_, "info").at(name);
   return {entry.name, entry.dtype, entry.shape, entry.data.size()};
 }
 
 Tensor SafetensorsFile::tensor(std::string_view name) const {
-  return impl_->tensor(impl_->at(name));
+  Impl& impl = present(impl_, "tensor");
+  return impl.tensor(impl.at(name));
 }
 
 Tensor SafetensorsFile::slice(std::string_view name, std::int64_t begin, std::int64_t end) const {
-  const SafetensorsEntry& entry = impl_->at(name);
-  const DType dtype = dtype_of_entry(entry, impl_->path);
+  Impl& impl = present(impl_, "slice");
+  const SafetensorsEntry& entry = impl.at(name);
+  const DType dtype = dtype_of_entry(entry, impl.path);
   check<IndexError>(
       !entry.shape.empty() && begin >= 0 && begin <= end && end <= entry.shape[0],
       "{}: no entries [{}, {}) of tensor {} of shape [{}]; the first dimension limits them",
-      impl_->path, begin, end, io::quote_name(name), fmt::join(entry.shape, ", "));
-  if (can_be_mapped(entry, dtype)) return impl_->tensor(entry).narrow(0, begin, end - begin);
+      impl.path, begin, end, io::quote_name(name), fmt::join(entry.shape, ", "));
+  if (can_be_mapped(entry, dtype)) return impl.tensor(entry).narrow(0, begin, end - begin);
   std::vector<std::int64_t> shape = entry.shape;
   shape[0] = end - begin;
   const std::size_t row =
@@ -175,13 +184,16 @@ Tensor SafetensorsFile::slice(std::string_view name, std::int64_t begin, std::in
 }
 
 StateDict SafetensorsFile::state_dict() const {
+  Impl& impl = present(impl_, "state_dict");
   StateDict state;
-  for (const auto& entry : impl_->reader->entries())
-    io::add_entry(state, entry.name, impl_->tensor(entry), impl_->path);
+  for (const auto& entry : impl.reader->entries())
+    io::add_entry(state, entry.name, impl.tensor(entry), impl.path);
   return state;
 }
 
-const SafetensorsMetadata& SafetensorsFile::metadata() const { return impl_->reader->metadata(); }
+const SafetensorsMetadata& SafetensorsFile::metadata() const {
+  return present(impl_, "metadata").reader->metadata();
+}
 
 void save_safetensors(const StateDict& state, const std::string& path,
                       const SafetensorsMetadata& metadata) {
