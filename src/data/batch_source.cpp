@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <limits>
+#include <new>
 
 #include <fmt/core.h>
 
@@ -10,6 +11,7 @@
 #include "base/function_ref.h"
 #include "base/log.h"
 #include "base/per_thread.h"
+#include "base/rethrow.h"
 #include "base/thread_pool.h"
 #include "data/batch_builder.h"
 #include "data/batch_plan.h"
@@ -19,8 +21,23 @@
 namespace facula::data {
 namespace {
 
-constexpr const char* kUnknownException = "an exception that is no std::exception";
 constexpr std::int64_t kPrefetch = 3;  // samples ahead
+
+/// Throws the exception that is being handled as an error of sample `number`, which `about`
+/// describes. Lack of memory is no sample's: with all left out, an epoch would end without data.
+[[noreturn]] void rethrow_as_sample_error(const std::string& about, std::int64_t number) {
+  try {
+    throw;
+  } catch (const OutOfMemory&) {
+    base::rethrow_with(fmt::format(" (DataLoader: {})", about));
+  } catch (const std::bad_alloc&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw SampleError(fmt::format("{}: {}", about, error.what()), number);
+  } catch (...) {
+    throw SampleError(fmt::format("{}: an exception that is no std::exception", about), number);
+  }
+}
 
 /// A sample whose memory serves one batch after the other.
 class SpareSample {
@@ -96,14 +113,13 @@ struct BatchJob {
     const std::int64_t number = name(place);
     activity.sample.store(number, std::memory_order_relaxed);
     try {
-      body();
-    } catch (const std::exception& error) {
-      failures.add(
-          place, SampleError(fmt::format("{}: {}", source.describe(number), error.what()), number));
-    } catch (...) {
-      failures.add(
-          place,
-          SampleError(fmt::format("{}: {}", source.describe(number), kUnknownException), number));
+      try {
+        body();
+      } catch (...) {
+        rethrow_as_sample_error(source.describe(number), number);
+      }
+    } catch (const SampleError& error) {
+      failures.add(place, error);
     }
   }
 
@@ -345,20 +361,13 @@ class StreamSource : public BatchSource {
           samples.push_back(std::move(sample));
         }
       }
-    } catch (const std::exception& error) {
-      fail_read(shard, ticket, activity, error.what());
     } catch (...) {
-      fail_read(shard, ticket, activity, kUnknownException);
+      shard.ended = true;  // what comes after a failed read is unknown
+      activity.shard_failed = true;
+      const std::int64_t number = shard.samples * shards() + ticket % shards();
+      rethrow_as_sample_error(describe(number), number);
     }
     return samples;
-  }
-
-  [[noreturn]] void fail_read(Shard& shard, std::int64_t ticket, Activity& activity,
-                              const char* what) const {
-    shard.ended = true;  // what comes after a failed read is unknown
-    activity.shard_failed = true;
-    const std::int64_t number = shard.samples * shards() + ticket % shards();
-    throw SampleError(fmt::format("{}: {}", describe(number), what), number);
   }
 
   const std::shared_ptr<const IterableDataset> set_;

@@ -44,8 +44,8 @@ class BatchSource {
  public:
   virtual ~BatchSource() = default;
 
-  /// `parallel`: spread the samples over the compute threads. Throws SampleError, and what collate
-  /// and batch transforms throw.
+  /// `parallel`: spread the samples over the compute threads. Throws SampleError, what collate and
+  /// batch transforms throw, and OutOfMemory or std::bad_alloc as they come.
   virtual Made make(std::int64_t ticket, bool parallel, Activity& activity) = 0;
   /// Tickets there are; nothing if only the end of all shards tells.
   virtual std::optional<std::int64_t> tickets() const = 0;

@@ -51,7 +51,15 @@ class ConcatDataset final : public Loading<Dataset> {
     check<ValueError>(!sets_.empty(), "concat: no data sets; give at least one");
     for (const auto& set : sets_) {
       check_set(set, "concat");
-      ends_.push_back((ends_.empty() ? 0 : ends_.back()) + set->size());
+      const std::int64_t size = set->size(), begin = ends_.empty() ? 0 : ends_.back();
+      check<ValueError>(size >= 0,
+                        "concat: data set {} says that its size is {}, expected 0 or more",
+                        ends_.size(), size);
+      check<ValueError>(size <= INT64_MAX - begin,
+                        "concat: {} samples and the {} of data set {} are more than 2^63 - 1; join "
+                        "fewer",
+                        begin, size, ends_.size());
+      ends_.push_back(begin + size);
     }
   }
 

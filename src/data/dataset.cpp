@@ -27,7 +27,14 @@ std::string first_present(const std::string& folder, std::initializer_list<const
 ImageDatasetPtr open_folder(const std::string& path, Part part) {
   if (part == Part::train) {
     const std::string train = first_present(path, {"train"});
-    return image_folder(train.empty() ? path : train);
+    if (!train.empty()) return image_folder(train);
+    // Or parts would pass for classes, and images for testing would be trained with.
+    const std::string other = first_present(path, {"val", "test"});
+    check<IoError>(other.empty(),
+                   "folder: '{}' has a subfolder {} but no train; put the images for training "
+                   "there, as train/CLASS/IMAGE",
+                   path, fs::path(other).filename().string());
+    return image_folder(path);
   }
   const std::string test = first_present(path, {"val", "test"});
   check<IoError>(!test.empty(),

@@ -16,13 +16,25 @@
 namespace facula::data {
 namespace {
 
-/// The size that grows to what an image needs and serves the next one.
+/// The memory that grows to what an image needs and serves the next one.
 std::uint8_t* scratch(std::vector<std::uint8_t>& buffer, std::int64_t bytes) {
   if (static_cast<std::int64_t>(buffer.size()) < bytes) {
     buffer.resize(static_cast<std::size_t>(bytes));
   }
   return buffer.data();
 }
+
+/// Kept between images: what photographs of 33 megapixels take, because fresh memory costs almost
+/// half as much as decoding. Larger ones are rare, and threads would keep theirs until they end.
+constexpr std::size_t kMostKept = std::size_t{96} << 20;
+
+/// Frees a buffer at the end of its use, where it has become too large to be kept.
+struct FreedIfLarge {
+  std::vector<std::uint8_t>& buffer;
+  ~FreedIfLarge() {
+    if (buffer.capacity() > kMostKept) std::vector<std::uint8_t>().swap(buffer);
+  }
+};
 
 /// The index inside [0, size) that stands for position `i` beyond it; -1 for the fill value.
 std::int64_t inside(std::int64_t i, std::int64_t size, PaddingMode mode) {
@@ -79,7 +91,8 @@ struct Image::Access {
   const Image& image;
   const PixelKernels& kernels = pixel_kernels();
 
-  /// What each thread needs to work on images; no memory is asked for once they have grown.
+  /// What each thread needs to work on images; no memory is asked for once they have grown, unless
+  /// images are larger than kMostKept.
   struct Scratch {
     std::vector<std::uint8_t> decoded, strip;
     FloatPattern pattern;
@@ -208,6 +221,7 @@ struct Image::Access {
 
   template <class T>
   void write_region(T* destination) const {
+    const FreedIfLarge freed{buffers().decoded};
     const Base base = this->base();
     const Rect& part = base.part;
     const std::int64_t elements = part.width * image.channels_;

@@ -22,7 +22,7 @@ struct Cubic {
   static constexpr int kTaps = 4;
   static double at(const double* v, double t) {
     const double first = v[2] - v[0], second = 2 * (v[0] - v[1]) + v[2] - v[3];
-    const double third = v[1] - v[0] + v[3] - v[2];
+    const double third = v[1] - v[0] - v[2] + v[3];  // in this order: rounded as Pillow's
     return v[1] + t * (first + t * (second + t * third));
   }
 };

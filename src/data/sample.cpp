@@ -51,7 +51,14 @@ Value& Sample::operator[](std::string_view name) { return by_name(fields_, name,
 
 Image& Sample::image() {
   for (Field& field : fields_) {
-    if (auto* image = std::get_if<Image>(&field.value)) return *image;
+    auto* image = std::get_if<Image>(&field.value);
+    if (!image) continue;
+    // Transforms compute with its sizes, which would be 0.
+    check<ValueError>(image->defined(),
+                      "Sample::image: field {} is an undefined image; give it pixels before the "
+                      "transforms",
+                      &field - fields_.data());
+    return *image;
   }
   fail<ValueError>(
       "Sample::image: none of the {} fields is an image; image transforms come before what makes "

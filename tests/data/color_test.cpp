@@ -138,6 +138,16 @@ TEST(Rotation, ExpandAboutAPointRoundsAsPillow) {
   }
 }
 
+TEST(Rotation, BicubicRoundsAsPillow) {
+  // Results are Pillow's, where the order of sums decides between two levels.
+  EXPECT_EQ(turned({74, 90, 106, 121, 76, 92, 109, 125, 79, 95, 112, 127, 83, 99, 114, 130}, 4, 4,
+                   89.99999999, {.interpolation = Interpolation::bicubic}),
+            (Bytes{120, 124, 127, 130, 105, 108, 112, 114, 89, 91, 95, 99, 73, 75, 79, 83}));
+  EXPECT_EQ(turned({53, 61, 69, 77, 45, 53, 61, 69, 37, 45, 53, 61, 29, 37, 45, 53}, 4, 4, 1e-9,
+                   {.interpolation = Interpolation::bicubic}),
+            (Bytes{53, 61, 69, 77, 45, 53, 61, 68, 37, 45, 52, 60, 29, 36, 44, 52}));
+}
+
 TEST(Rotation, FillsWhatTheSourceLacks) {
   const Bytes pixels(5 * 5 * 3, 200);
   for (const Interpolation interpolation : kAllInterpolations) {

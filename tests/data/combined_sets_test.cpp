@@ -73,6 +73,10 @@ TEST(Concat, SetsOneAfterTheOther) {
   EXPECT_THROW(set->source(5), IndexError);
   expect_error<ValueError>([] { concat({}); }, {"at least one"});
   expect_error<ValueError>([] { concat({nullptr}); }, {"null"});
+  expect_error<ValueError>([&] { concat({make(10), make(-5)}); }, {"data set 1", "size is -5"});
+  const auto most = make(INT64_MAX - 1);
+  expect_error<ValueError>([&] { concat({make(2), most}); }, {"2 samples", "set 1", "2^63 - 1"});
+  EXPECT_EQ(concat({make(1), most})->size(), INT64_MAX);
 }
 
 TEST(Subset, SamplesInTheGivenOrder) {

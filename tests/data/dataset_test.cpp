@@ -226,6 +226,13 @@ TEST(Dataset, OpensFoldersByPart) {
   put_image("cats/0.png");
   EXPECT_EQ(open(path)->size(), 1);  // all of it
   expect_error([&] { open(path, Part::test); }, {folder.path(), "no subfolder val or test"});
+  for (const std::string part : {"val", "test"}) {
+    const std::string other = folder / ("only-" + part);
+    put_image("only-" + part + "/" + part + "/cats/0.png");
+    expect_error([&] { open("folder:" + other); }, {other, "subfolder " + part, "no train"});
+    EXPECT_EQ(open("folder:" + other, Part::test)->size(), 1);
+    std::filesystem::remove_all(other);
+  }
   put_image("train/cats/0.png");
   put_image("train/cats/1.png");
   put_image("train/dogs/2.png");

@@ -298,6 +298,19 @@ TEST(Transforms, SizesOfTorchvision) {
   EXPECT_EQ(apply(transforms::RandomResizedCrop({.size = 8, .scale = {1e300, 1e300}})).width(), 8);
 }
 
+TEST(Transforms, RefuseUndefinedImages) {
+  for (const Transform& transform : std::initializer_list<Transform>{
+           transforms::Resize({.size = 8}), transforms::CenterCrop(8),
+           transforms::RandomCrop({.size = 8, .padding = 8}),
+           transforms::RandomResizedCrop({.size = 8}), transforms::RandomHorizontalFlip(1),
+           transforms::Grayscale(3), transforms::ColorJitter({.brightness = 0.5}),
+           transforms::RandomRotation({.degrees = {10, 20}}), transforms::ToTensor()}) {
+    Sample sample{std::int64_t{3}, Image()};
+    Random numbers(1, 2, 3);
+    expect_error<ValueError>([&] { transform(sample, numbers); }, {"field 1", "undefined image"});
+  }
+}
+
 TEST(Transforms, FlipsAsOftenAsWanted) {
   const Bytes pixels = {1, 2, 3, 4};
   const auto count = [&](const Transform& flip, const Bytes& flipped) {

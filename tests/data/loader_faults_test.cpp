@@ -12,6 +12,7 @@
 #include <functional>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <numeric>
 #include <thread>
 
@@ -185,6 +186,13 @@ TEST(LoaderFaults, ThreadsThatComeBackServeAgain) {
   EXPECT_LE(threads(), after_first + 1);
 }
 
+TEST(LoaderFaults, LoadersThatWereMovedFromWork) {
+  DataLoader first(std::make_shared<Slow>(), {.batch_size = 100, .num_workers = 0});
+  const DataLoader second = std::move(first);
+  EXPECT_EQ(first.size(), 3);  // NOLINT(bugprone-use-after-move): moving copies
+  EXPECT_EQ(first.dataset(), second.dataset());
+}
+
 TEST(LoaderFaults, DataSetsEndWithTheirLoader) {
   for (int i = 0; i < 300; ++i) {
     auto set = std::make_shared<Slow>();
@@ -238,6 +246,65 @@ struct Uneven : Dataset {
     return sample;
   }
 };
+
+/// No memory holds a batch of these.
+struct Huge : Dataset {
+  std::int64_t size() const override { return 8; }
+  Sample get(std::int64_t) const override { return {zeros({1}).expand({std::int64_t{1} << 50})}; }
+  std::string source(std::int64_t i) const override { return "row " + std::to_string(i); }
+};
+
+/// Reading takes more memory than there is, once.
+template <class E>
+struct Hungry : Dataset {
+  std::int64_t size() const override { return 8; }
+  Sample get(std::int64_t i) const override {
+    if (i == 2 && !failed.exchange(true)) throw E();
+    return {i};
+  }
+  mutable std::atomic<bool> failed{false};
+};
+
+struct NoRoom : OutOfMemory {
+  NoRoom() : OutOfMemory("no room") {}
+};
+
+TEST(LoaderFaults, LackOfMemoryIsNotTheSamplesFault) {
+  for (const int workers : {0, 2, kAuto}) {
+    for (const bool skip : {false, true}) {
+      const DataLoaderOptions options{.batch_size = 4, .num_workers = workers, .skip_errors = skip};
+      Batch batch;
+      const DataLoader huge(std::make_shared<Huge>(), options);
+      expect_error<OutOfMemory>([&] { huge.epoch(0).next(batch); },
+                                {"(DataLoader: sample 0 (row 0))"});
+      const auto goes_on = [&]<class E>(E) {
+        const DataLoader loader(std::make_shared<Hungry<E>>(), options);
+        Epoch epoch = loader.epoch(0);
+        EXPECT_THROW(epoch.next(batch), E) << workers << " workers";
+        ASSERT_TRUE(epoch.next(batch));
+        EXPECT_EQ(batch[0].to_vector<std::int64_t>(), (std::vector<std::int64_t>{4, 5, 6, 7}));
+      };
+      goes_on(NoRoom());
+      goes_on(std::bad_alloc());
+    }
+  }
+}
+
+TEST(LoaderFaults, StreamsThatLackMemorySaySo) {
+  struct Hungry : IterableDataset {
+    struct Samples : Stream {
+      bool next(Sample&) override { throw NoRoom(); }
+    };
+    std::unique_ptr<Stream> open(std::int64_t, std::int64_t) const override {
+      return std::make_unique<Samples>();
+    }
+  };
+  const DataLoader loader(std::make_shared<Hungry>(), {.num_workers = 1, .skip_errors = true});
+  Epoch epoch = loader.epoch(0);
+  Batch batch;
+  EXPECT_THROW(epoch.next(batch), NoRoom);
+  EXPECT_FALSE(epoch.next(batch));
+}
 
 struct QuietLog {
   const LogLevel before = log_level();

@@ -6,12 +6,15 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include <facula/data/data_loader.h>
 #include <facula/data/transforms.h>
 #include <facula/memory.h>
 
+#include "data/pixel_source.h"
 #include "tests/io/encode_image.h"
 #include "tests/io/test_files.h"
 
@@ -93,6 +96,41 @@ TEST(LoaderMemory, HoldsTheBatchesMadeAheadAndNoMore) {
     }
   }
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+/// Rows of zeros.
+struct Blank : PixelSource {
+  struct Rows : RowReader {
+    std::vector<std::uint8_t> rows;
+    std::int64_t stride;
+    explicit Rows(std::int64_t stride) : stride(stride) {}
+    PixelRows next(std::int64_t count) override {
+      rows.resize(static_cast<std::size_t>(count * stride + kSlack));
+      return {rows.data(), stride};
+    }
+  };
+  Blank(std::int64_t rows, std::int64_t columns) {
+    height = rows;
+    width = columns;
+    channels = 3;
+  }
+  std::unique_ptr<RowReader> rows(const Rect& part) const override {
+    return std::make_unique<Rows>(part.width * channels);
+  }
+};
+
+TEST(ImageMemory, ThreadsKeepNoLargeImages) {
+  // What lies beyond the border may need any part of the image: all of it is decoded.
+  Image image(std::make_shared<Blank>(8000, 5000));
+  image.crop({-1, -1, 2, 2});
+  std::uint8_t pixels[12];
+  const std::int64_t before = resident_bytes();
+  image.write(pixels);
+  EXPECT_LT(resident_bytes() - before, 16 << 20);
+}
+
+#endif
 
 }  // namespace
 }  // namespace facula::data

@@ -52,14 +52,15 @@ struct DataLoaderOptions {
   BatchTransform batch_transform = {};
   /// Leave out samples that cannot be read, or do not fit to the first of their batch that can be,
   /// with a warning, instead of throwing. A failed read of a stream is thrown all the same and ends
-  /// its shard.
+  /// its shard. Lack of memory (OutOfMemory, std::bad_alloc) is always thrown, as it comes.
   bool skip_errors = false;
   /// Seconds after which waiting for a batch is an error: SampleError, naming the sample, or Error
   /// if all threads are kept by other loaders; 0: only a warning, after 30 seconds.
   double timeout = 0;
 };
 
-/// What a sample's reading or transforming threw, with the sample's index and source in front.
+/// What a sample's reading or transforming threw, with the sample's index and source in front. Lack
+/// of memory goes on as OutOfMemory or std::bad_alloc.
 class FACULA_API SampleError : public Error {
  public:
   SampleError(const std::string& message, std::int64_t index) : Error(message), index_(index) {}
@@ -133,6 +134,9 @@ class FACULA_API DataLoader {
   /// Throws ValueError for options out of range or in conflict and for an empty set.
   explicit DataLoader(DatasetPtr set, DataLoaderOptions options = {});
   explicit DataLoader(std::shared_ptr<const IterableDataset> set, DataLoaderOptions options = {});
+  /// Copies are one loader. Moving copies as well, so that what was moved from can still be used.
+  DataLoader(const DataLoader& other) = default;
+  DataLoader& operator=(const DataLoader& other) = default;
 
   /// Batches in an epoch. Throws ValueError for a stream, which does not know.
   std::int64_t size() const;

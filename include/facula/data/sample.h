@@ -45,7 +45,7 @@ class FACULA_API Sample {
   }
   void clear() { fields_.clear(); }
 
-  /// The first image. Throws ValueError if there is none.
+  /// The first image. Throws ValueError if there is none, or if it is undefined.
   Image& image();
   /// The value of field i as a tensor: an image is converted (and replaced by the tensor), a number
   /// becomes a 0-d tensor.
