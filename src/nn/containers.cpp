@@ -35,6 +35,22 @@ AnyModule clone(const AnyModule& module) {
   return copy;
 }
 
+// `other` may be below one of the modules that are replaced: they go last.
+
+ModuleList& ModuleList::operator=(const ModuleList& other) {
+  std::vector<AnyModule> items = other.items_;
+  Module::operator=(other);
+  items_.swap(items);
+  return *this;
+}
+
+ModuleList& ModuleList::operator=(ModuleList&& other) noexcept {
+  std::vector<AnyModule> items = std::move(other.items_);
+  Module::operator=(std::move(other));
+  items_.swap(items);
+  return *this;
+}
+
 void ModuleList::push_back(AnyModule module) {
   push_back(std::to_string(items_.size()), std::move(module));
 }

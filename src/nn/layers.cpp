@@ -158,7 +158,10 @@ Tensor BatchNorm::forward(const Tensor& input) const {
   check_batch(*this, input);
   const bool updates = is_training() && options.track_running_stats;
   double momentum = options.momentum.value_or(0);
-  if (updates && !options.momentum) momentum = 1 / (num_batches_tracked.item() + 1);
+  // The null device keeps no count; any momentum gives the same sizes.
+  if (updates && !options.momentum && !num_batches_tracked.device().is_null()) {
+    momentum = 1 / (num_batches_tracked.item() + 1);
+  }
   Tensor result =
       functional::batch_norm(input, running_mean, running_var, weight, bias,
                              is_training() || !options.track_running_stats, momentum, options.eps);

@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
+#include <iterator>
 #include <mutex>
+#include <typeinfo>
 
 #include <facula/nn/containers.h>
 
 #include "base/check.h"
+#include "nn/types.h"
 #include "nn/unfinished.h"
 
 namespace facula::nn {
@@ -90,7 +94,7 @@ Member::Member(Kind kind, const Place& place) : kind_(kind) {
   const auto* list = dynamic_cast<const ModuleList*>(&parent);
   check<ValueError>(!parent.has_member(name) && !(list && list->has_item(name)),
                     "{}: there is a member \"{}\" already", parent.type_name(), name);
-  parent.entries_.push_back({this, nullptr, name});
+  parent.add_entry({this, nullptr, name});
   parent_ = &parent;
 }
 
@@ -107,14 +111,20 @@ std::string Member::place_name() const {
 Member::~Member() {
   if (!parent_) return;
   const auto lock = Module::UnfinishedCopies::lock();
-  std::erase_if(parent_->entries_,
-                [this](const Module::Entry& entry) { return entry.object == this; });
+  // A copy of another type may be awaited in the same place.
+  std::erase_if(parent_->entries_, [this](const Module::Entry& entry) {
+    return entry.object == this && !entry.source;
+  });
 }
 
 Module::Module(const Place& place) : Member(Kind::module, place), name_(place.name_) {}
 
 Module::Module(const Module& other)
-    : Member(other), name_(other.name_), hooks_(other.hooks_), training_(other.training_) {
+    : Member(other),
+      name_(other.name_),
+      hooks_(other.hooks_),
+      origin_(other.whole_type()),
+      training_(other.training_) {
   await_copies(other);
 }
 
@@ -122,6 +132,7 @@ Module::Module(Module&& other) noexcept
     : Member(other),
       name_(other.name_),
       hooks_(std::move(other.hooks_)),
+      origin_(other.whole_type()),
       training_(other.training_) {
   await_copies(other);
 }
@@ -129,6 +140,7 @@ Module::Module(Module&& other) noexcept
 Module& Module::operator=(const Module& other) {
   if (this == &other) return *this;
   hooks_ = other.hooks_;
+  origin_ = other.whole_type();
   training_ = other.training_;
   await_copies(other);
   return *this;
@@ -137,6 +149,7 @@ Module& Module::operator=(const Module& other) {
 Module& Module::operator=(Module&& other) noexcept {
   if (this == &other) return *this;
   hooks_ = std::move(other.hooks_);
+  origin_ = other.whole_type();
   training_ = other.training_;
   await_copies(other);
   return *this;
@@ -148,29 +161,69 @@ bool Module::has_member(std::string_view name) const {
 
 Module::~Module() { UnfinishedCopies::remove(*this); }
 
+/// In the order of declaration, which is that of addresses: std::optional members come and go.
+void Module::add_entry(Entry entry) {
+  const auto before = [&entry](const Entry& own) {
+    return !std::less<>()(entry.object, own.object);
+  };
+  const auto last = std::find_if(entries_.rbegin(), entries_.rend(), before);
+  entries_.insert(last.base(), std::move(entry));
+}
+
 /// Expects a copy of each of `other`'s members that this module does not have already. An
-/// assignment finds all of them present, except the content of an empty std::optional.
+/// assignment finds all of them present, except the content of an empty std::optional, or another
+/// alternative in its place in a std::variant.
 void Module::await_copies(const Module& other) {
   const auto shift =
       reinterpret_cast<std::uintptr_t>(this) - reinterpret_cast<std::uintptr_t>(&other);
   bool waiting = false;
   for (const Entry& entry : other.entries_) {
     auto* place = reinterpret_cast<Member*>(reinterpret_cast<std::uintptr_t>(entry.object) + shift);
-    const bool present = std::any_of(entries_.begin(), entries_.end(),
-                                     [place](const Entry& own) { return own.object == place; });
+    const bool present = std::ranges::any_of(entries_, [&](const Entry& own) {
+      return own.object == place && (own.source || entry.source || own.is_like(entry));
+    });
     if (present) continue;
-    entries_.push_back({place, entry.object, entry.name});
+    add_entry({place, entry.object, entry.name});
     waiting = true;
   }
   if (waiting) UnfinishedCopies::add(*this);
 }
 
+/// Whether it holds an object of the same type.
+bool Module::Entry::is_like(const Entry& other) const {
+  if (object->kind_ != other.object->kind_) return false;
+  if (object->kind_ != Member::Kind::module) return true;
+  const Module &own = static_cast<Module&>(*object), &others = static_cast<Module&>(*other.object);
+  return typeid(own) == typeid(others);
+}
+
+/// Whether it is a part of what it was copied from. More is not: a class may be made from its base.
+bool Module::is_cut() const noexcept {
+  return origin_ && origin_ != &typeid(*this) && has_base(*origin_, typeid(*this));
+}
+
+/// The type that a copy of this module should have.
+const std::type_info* Module::whole_type() const noexcept {
+  return is_cut() ? origin_ : &typeid(*this);
+}
+
+void Module::check_uncut() const {
+  if (!is_cut()) return;
+  fail<ValueError>(
+      "{}: it is a copy of a {}, of which it is only a part; copy a module as the type that it is, "
+      "and make a list of one such module with push_back()",
+      type_name(), nn::type_name(*origin_));
+}
+
 void Module::check_complete() const {
+  check_uncut();
   for (const Entry& entry : entries_) {
-    check<ValueError>(entry.source == nullptr,
-                      "{}: its member \"{}\" was not copied along; copy a module as the type that "
-                      "it is, and copy every member in a copy constructor of your own",
-                      type_name(), entry.name);
+    if (!entry.source) continue;
+    fail<ValueError>(
+        "{}: its member \"{}\" was not copied along; copy a module as the type that "
+        "it is, copy every member in a copy constructor of your own, and copy "
+        "instead of assigning where a std::variant is to hold another alternative",
+        type_name(), entry.name);
   }
 }
 

@@ -1,10 +1,7 @@
 #include <facula/nn/module.h>
 
-#include <cxxabi.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <new>
 #include <ostream>
 #include <typeinfo>
@@ -18,6 +15,7 @@
 #include "base/rethrow.h"
 #include "core/promotion.h"
 #include "core/tensor_impl.h"
+#include "nn/types.h"
 #include "ops/schema/region.h"
 #include "runtime/deferred.h"
 #include "runtime/mode.h"
@@ -101,6 +99,8 @@ Tensor Module::run(const Forward& forward) const {
   const runtime::ModulePathScope scope(name_);
   const runtime::DeferralScope deferral;
   try {
+    if (origin_ && origin_ != &typeid(*this)) [[unlikely]]
+      check_uncut();
     Tensor result = forward();
     if (deferral.outermost()) runtime::settle(result);
     return result;
@@ -294,26 +294,7 @@ Module& Module::apply(const std::function<void(Module&)>& function) {
   return *this;
 }
 
-std::string Module::type_name() const {
-  int status = 0;
-  char* demangled = abi::__cxa_demangle(typeid(*this).name(), nullptr, nullptr, &status);
-  const std::string full = status == 0 ? demangled : typeid(*this).name();
-  std::free(demangled);
-  // Outside of brackets: arguments of templates and of the function that it is local to have
-  // namespaces, too.
-  std::size_t begin = 0;
-  int depth = 0;
-  for (std::size_t i = 0; i < full.size(); ++i) {
-    constexpr std::string_view kOperator = "::operator";
-    if (full.compare(i, kOperator.size(), kOperator) == 0) {  // whose < and > are no brackets
-      i = std::min(full.find_first_not_of("<>=-", i + kOperator.size()), full.size() - 1);
-    }
-    if (std::string_view("<({[").find(full[i]) != std::string_view::npos) ++depth;
-    if (std::string_view(">)}]").find(full[i]) != std::string_view::npos) --depth;
-    if (depth == 0 && full[i] == ':') begin = i + 1;
-  }
-  return full.substr(begin);
-}
+std::string Module::type_name() const { return nn::type_name(typeid(*this)); }
 
 std::string Module::str() const {
   check_complete();

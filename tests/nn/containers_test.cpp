@@ -6,6 +6,7 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
 #include <facula/error.h>
@@ -56,6 +57,29 @@ TEST(Containers, IndexErrorsNameTheList) {
   } net;
   EXPECT_ERROR(IndexError, "ModuleList \"blocks\": index 0 is out of range for 0 modules",
                net.blocks[0]);
+}
+
+TEST(Containers, MayBeAssignedWhatTheyOwn) {
+  const auto nested = [] {
+    return Sequential(Sequential(Linear({.in = 2, .out = 3}), ReLU(), Linear({.in = 3, .out = 2})),
+                      ReLU(), ReLU(), ReLU());
+  };
+  Sequential copied = nested();
+  const Tensor weight = copied.parameters()[0];
+  copied = dynamic_cast<Sequential&>(copied[0]);
+  EXPECT_EQ(copied.size(), 3u);
+  EXPECT_TRUE(copied.parameters()[0].is_same(weight));
+  Sequential moved = nested();
+  moved = std::move(dynamic_cast<Sequential&>(moved[0]));
+  EXPECT_EQ(moved.size(), 3u);
+  ModuleList list;
+  list.push_back(ModuleList());
+  dynamic_cast<ModuleList&>(list[0]).push_back(ReLU());
+  list = dynamic_cast<ModuleList&>(list[0]);
+  EXPECT_EQ(list[0].type_name(), "ReLU");
+  auto& itself = list;
+  list = std::move(itself);
+  EXPECT_EQ(list.size(), 1u);
 }
 
 TEST(Containers, Lists) {

@@ -157,6 +157,12 @@ TEST(Layers, BatchNormWithoutMomentumAveragesAllBatches) {
 
 /// The variance itself is averaged, as in PyTorch, not what the addition of eps leaves of it. Large
 /// results wait for their reader.
+TEST(Layers, BatchNormWithoutMomentumTrainsOnTheNullDevice) {
+  BatchNorm2d norm({.features = 3, .momentum = std::nullopt});
+  norm.to(kNull);
+  EXPECT_EQ(norm(empty({2, 3, 4, 4}, kNull)).sizes(), IntList({2, 3, 4, 4}));
+}
+
 TEST(Layers, BatchNormKeepsSmallVariances) {
   for (const std::int64_t plane : {1, 40}) {
     BatchNorm2d norm({.features = 3, .momentum = 1.0});

@@ -56,6 +56,10 @@ class FACULA_API ModuleList : public Module {
   explicit ModuleList(const Place& place = {}) : Module(place) {}
   template <std::derived_from<Module> Parent>
   ModuleList(Parent& parent, const char* name) : Module(Place(parent, name)) {}
+  ModuleList(const ModuleList&) = default;
+  ModuleList(ModuleList&&) = default;
+  ModuleList& operator=(const ModuleList& other);
+  ModuleList& operator=(ModuleList&& other) noexcept;
 
   void push_back(AnyModule module);
   /// Under a name of its own. Throws ValueError for a repeated or unusable name, or no module.
@@ -86,7 +90,8 @@ class FACULA_API Sequential : public ModuleList {
       : ModuleList(Place(parent, name)) {
     (push_back(std::move(modules)), ...);
   }
-  /// A Sequential alone is copied.
+  /// A Sequential alone is copied, and one of a derived type refused when the copy is used;
+  /// push_back() either to have it as the only module.
   template <std::convertible_to<AnyModule>... Modules>
   requires(sizeof...(Modules) > 1 ||
            (sizeof...(Modules) == 1 && !(std::derived_from<Modules, Sequential> &&

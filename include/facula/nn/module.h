@@ -20,7 +20,9 @@
 // * A module is a value. What is registered is the place in the parent; copying, moving and
 //   assigning exchange only what is in it. So `model.fc = nn::Linear({.in = 512, .out = 10})`
 //   replaces a layer, and a module may be returned from a function or kept in a std::optional
-//   member.
+//   member. One that is empty takes a layer by `head.emplace(*this, "head", ...)`; assigned or
+//   swapped into it, a layer would be in no place that is registered. A std::variant takes another
+//   alternative by emplace as well; assigning the module around it does not change alternatives.
 // * A copy shares the parameters' tensors, as a copied Tensor does, while train() and hooks are its
 //   own; clone(module) copies the tensors as well. Hence sharing is assignment: after
 //   `decoder.weight = encoder.weight`, parameters() lists the one tensor once, under the name that
@@ -240,6 +242,8 @@ class FACULA_API Module : public Member {
     Member* object;
     const Member* source;
     std::string name;
+
+    bool is_like(const Entry& other) const;
   };
   struct Hook {
     std::int64_t id;
@@ -249,8 +253,12 @@ class FACULA_API Module : public Member {
   struct Walk;
   struct UnfinishedCopies;
 
+  void add_entry(Entry entry);
   void await_copies(const Module& other);
   void check_complete() const;
+  bool is_cut() const noexcept;
+  void check_uncut() const;
+  const std::type_info* whole_type() const noexcept;
   template <class Forward>
   Tensor run(const Forward& forward) const;
   template <class Forward>
@@ -263,6 +271,8 @@ class FACULA_API Module : public Member {
   std::string name_;
   std::vector<Entry> entries_;
   std::vector<Hook> hooks_;
+  /// The type of what it was copied from or assigned, of which it may be a part; null if nothing.
+  const std::type_info* origin_ = nullptr;
   bool training_ = true;
 };
 
