@@ -46,13 +46,14 @@ bool Tensor::is_leaf() const {
 }
 
 const Tensor& Tensor::requires_grad_(bool requires_grad) const {
-  check<ValueError>(defined(), "requires_grad_: the tensor is undefined");
+  check<ValueError>(defined(), "requires_grad_: the tensor is undefined; give it a value first");
   check<AutogradError>(is_leaf() || requires_grad,
                        "requires_grad_(false): the tensor is the result of {}; use detach()",
                        impl_->node ? impl_->node->name() : "");
   check<AutogradError>(!requires_grad || is_floating_point(),
-                       "requires_grad_: only floating-point tensors have gradients, this one is {}",
-                       name_of(dtype()));
+                       "requires_grad_: only floating-point tensors have gradients, this one of "
+                       "size {} is {}; convert it with to(kFloat32)",
+                       sizes(), name_of(dtype()));
   check<AutogradError>(!requires_grad || !impl_->has(TensorImpl::kInferenceTensor),
                        "requires_grad_: the tensor was made in InferenceMode; clone() it outside");
   impl_->set(TensorImpl::kRequiresGrad, requires_grad);
@@ -85,14 +86,15 @@ void forget_history(const Tensor& gradient) {
 }  // namespace
 
 void Tensor::set_grad(const Tensor& grad) const {
-  check<ValueError>(defined(), "set_grad: the tensor is undefined");
+  check<ValueError>(defined(), "set_grad: the tensor is undefined; give it a value first");
   autograd::NodeExtras::Retained* retained = is_leaf() ? nullptr : autograd::retained_of(*impl_);
   check<AutogradError>(is_leaf() || retained,
                        "set_grad: a tensor of size {} that is no leaf has a gradient only after "
                        "retain_grad()",
                        sizes());
   check<ShapeError>(!grad.defined() || grad.sizes() == sizes(),
-                    "set_grad: a gradient of size {} for a tensor of size {}",
+                    "set_grad: a gradient of size {} for a tensor of size {}; pass one of the "
+                    "tensor's size",
                     grad.defined() ? grad.sizes() : IntList(), sizes());
   const DType expected = gradient_dtype(dtype());
   check<DTypeError>(!grad.defined() || grad.dtype() == expected,
@@ -137,7 +139,7 @@ void Tensor::retain_grad() const {
 }
 
 Tensor Tensor::detach() const {
-  check<ValueError>(defined(), "detach: the tensor is undefined");
+  check<ValueError>(defined(), "detach: the tensor is undefined; give it a value first");
   Tensor detached = alias(*impl_);
   if (Storage* storage = impl_->storage) detached.impl()->family = storage->new_family();
   return detached;
@@ -173,8 +175,9 @@ std::vector<Tensor> initial_gradients(const std::vector<Tensor>& outputs,
       gradients[i] = ones_like(output.detach());
     }
     check<ShapeError>(gradients[i].sizes() == output.sizes(),
-                      "{}: a gradient of size {} for an output of size {}", function,
-                      gradients[i].sizes(), output.sizes());
+                      "{}: a gradient of size {} for an output of size {}; pass one of the "
+                      "output's size",
+                      function, gradients[i].sizes(), output.sizes());
     check<DTypeError>(gradients[i].dtype() == output.dtype() ||
                           gradients[i].dtype() == gradient_dtype(output.dtype()),
                       "{}: a {} gradient for a {} output of size {}; convert it with to()",

@@ -25,8 +25,9 @@ using runtime::ModeGuard;
 /// What a hook returned in place of `gradient` must go on where that would have gone.
 void check_replacement(const Node& node, const Tensor& replaced, const Tensor& gradient) {
   check<ShapeError>(replaced.sizes() == gradient.sizes(),
-                    "hook on {}: returned a gradient of size {}, expected {}", node.name(),
-                    replaced.sizes(), gradient.sizes());
+                    "hook on {}: returned a gradient of size {}, expected {}; return one of the "
+                    "size of the hook's argument",
+                    node.name(), replaced.sizes(), gradient.sizes());
   check<DTypeError>(replaced.dtype() == gradient.dtype(),
                     "hook on {}: returned a {} gradient of size {}, expected {}; convert it with "
                     "to()",

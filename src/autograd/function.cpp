@@ -148,7 +148,8 @@ void CustomNode::apply(Node& node, Tensor* output_gradients, Tensor* input_gradi
     Tensor& gradient = gradients[i];
     if (!gradient.defined() || !shape || !node.edges()[i].node) continue;
     check<ShapeError>(gradient.sizes() == shape->size_list(),
-                      "{}: backward returned a gradient of size {} for input {} of size {}",
+                      "{}: backward returned a gradient of size {} for input {} of size {}; return "
+                      "one of the input's size, summed where the input was broadcast",
                       self.name_, gradient.sizes(), i, shape->size_list());
     check<DTypeError>(gradient.is_floating_point(),
                       "{}: backward returned a {} gradient for input {} of size {}; gradients are "

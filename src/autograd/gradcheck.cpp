@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "core/tensor_impl.h"
+#include "ops/schema/region.h"
 
 namespace facula::autograd {
 namespace {
@@ -164,6 +165,10 @@ std::string gradcheck(const TensorFunction& function, const std::vector<Tensor>&
                       "convert it with to(kFloat64)",
                       i);
     check<AutogradError>(inputs[i].requires_grad(), "gradcheck: input {} does not require grad", i);
+    check<ValueError>(meets_elements_once(inputs[i].sizes(), inputs[i].strides()),
+                      "gradcheck: elements of input {} of size {} share memory, so none can be "
+                      "changed alone; pass a contiguous() one",
+                      i, inputs[i].sizes());
   }
   AutoGradMode recording(true);
   const std::vector<Tensor> outputs = differentiable(function(inputs));

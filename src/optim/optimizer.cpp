@@ -31,8 +31,9 @@ void Optimizer::add_parameters(const std::vector<Tensor>& params) {
     check<ValueError>(param.defined(), "{}: parameter {} is an undefined tensor", name_,
                       group.slots.size());
     check<ValueError>(param.is_leaf(),
-                      "{}: parameter {} is the result of a computation; only leaves can be trained",
-                      name_, group.slots.size());
+                      "{}: parameter {} of size {} is the result of a computation; only leaves can "
+                      "be trained, make it one with detach().requires_grad_()",
+                      name_, group.slots.size(), param.sizes());
     check<DTypeError>(kFloatingTypes.contains(param.dtype()),
                       "{}: parameter {} is {}; only float32 and float64 are trained", name_,
                       group.slots.size(), facula::name_of(param.dtype()));

@@ -47,7 +47,7 @@ void check_format(IntList sizes, MemoryFormat format, const char* op) {
 }
 
 Tensor empty_like(const Tensor& like, MemoryFormat format, const char* op) {
-  check<ValueError>(like.defined(), "{}: the tensor is undefined", op);
+  check<ValueError>(like.defined(), "{}: the tensor is undefined; give it a value first", op);
   check_format(like.sizes(), format, op);
   if (format == kPreserve) {
     const Dims strides =

@@ -107,7 +107,15 @@ void promote(const Op& op, std::initializer_list<const Tensor*> inputs, const vo
                       name_of(dtype));
   }
   const std::span<const Tensor* const> operands(inputs.begin() + traits.mask_inputs, inputs.end());
+  for (std::size_t i = 0; op.def.refuses_masks && i < operands.size(); ++i) {
+    check<DTypeError>(operands[i]->dtype() != kBool,
+                      "{}: operand {} of size {} is bool; combine masks with &, |, ^ (logical_xor) "
+                      "and ~ (logical_not), or convert them with to(kFloat32)",
+                      op.name, i, operands[i]->sizes());
+  }
   DType dtype = promoted_dtype(operands);
+  // A mask beside numbers alone, its bounds, becomes what they are.
+  if (dtype == kBool && operands.size() == 1 && op.def.fractional) dtype = kInt64;
   const bool to_float = traits.to_float || (op.def.fractional && op.def.fractional(attrs));
   if (to_float && !facula::is_floating_point(dtype)) dtype = get_default_dtype();
   check<DTypeError>(traits.dtypes.contains(dtype),
@@ -304,14 +312,16 @@ Tensor elementwise_reusing(OpId id, Tensor& reused, std::initializer_list<const 
 
 void elementwise_in_place(OpId id, std::initializer_list<const Tensor*> inputs, const void* attrs) {
   const Tensor& self = *inputs.begin()[0];
-  check<ValueError>(self.defined(), "{}_: the tensor is undefined", op(id).name);
+  check<ValueError>(self.defined(), "{}_: the tensor is undefined; give it a value first",
+                    op(id).name);
   check_in_place(self, op(id).name, "_");
   if (const OpId other = shortcut(id, inputs); other != id) {
     return elementwise_in_place(other, {&self}, nullptr);
   }
   bool defined = true;
   for (const Tensor* input : inputs) defined &= input->defined();
-  check<ValueError>(defined, "{}_: an input is an undefined tensor", op(id).name);
+  check<ValueError>(defined, "{}_: an input is an undefined tensor; give it a value first",
+                    op(id).name);
   for (const Tensor* input : inputs) {
     settle(*input);
     if (!(tl_mode & kNoGrad)) check_view_is_current(*input, op(id).name, "_");
@@ -389,6 +399,12 @@ Tensor wrapped_number(Scalar value, const Tensor& partner) {
 }
 
 Tensor operand_number(OpId id, std::size_t input, Scalar value, const Tensor& partner) {
+  if (value.dtype() == kBool) {
+    check<DTypeError>(!op(id).def.refuses_masks,
+                      "{}: the number {} is bool; combine masks with &, |, ^ (logical_xor) and ~, "
+                      "or write {} for it",
+                      op(id).name, value, value.to_int());
+  }
   if (partner.defined() && !partner.is_floating_point() && !value.is_floating()) {
     const Op& definition = op(id);
     const DType dtype = partner.dtype() == kBool ? value.dtype() : partner.dtype();

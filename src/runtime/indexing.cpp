@@ -25,7 +25,7 @@ int named_dims(std::span<const Index> indices, const Tensor& self) {
 }
 
 Tensor basic_index(const Tensor& self, std::span<const Index> indices) {
-  check<ValueError>(self.defined(), "index: the tensor is undefined");
+  check<ValueError>(self.defined(), "index: the tensor is undefined; give it a value first");
   const int skipped = self.dim() - named_dims(indices, self);
   Tensor result = self;
   int dim = 0;

@@ -80,7 +80,7 @@ const Tensor& store(const Tensor& tensor, const Tensor& values) {
 /// Values by logical index, whatever the layout of `like`, which they get.
 Tensor random_like(const Tensor& like, Generator* generator, const char* distribution,
                    const char* function) {
-  check<ValueError>(like.defined(), "{}: the tensor is undefined", function);
+  check<ValueError>(like.defined(), "{}: the tensor is undefined; give it a value first", function);
   const Tensor values = random(like.sizes(), like.options(), generator, distribution, function);
   if (like.is_contiguous()) return values;
   return store(empty_like(like), values);
@@ -97,7 +97,7 @@ Tensor randn_like(const Tensor& like, Generator* generator) {
 }
 
 const Tensor& Tensor::uniform_(double from, double to, Generator* generator) const {
-  check<ValueError>(defined(), "uniform_: the tensor is undefined");
+  check<ValueError>(defined(), "uniform_: the tensor is undefined; give it a value first");
   check<ValueError>(from <= to, "uniform_: the range [{}, {}) is empty", from, to);
   const DType drawn = *drawn_for(*this).dtype;
   check<ValueError>(std::isfinite(to - from) && fits(to - from, drawn) && fits(from, dtype()) &&
@@ -110,7 +110,7 @@ const Tensor& Tensor::uniform_(double from, double to, Generator* generator) con
 }
 
 const Tensor& Tensor::normal_(double mean, double std, Generator* generator) const {
-  check<ValueError>(defined(), "normal_: the tensor is undefined");
+  check<ValueError>(defined(), "normal_: the tensor is undefined; give it a value first");
   check<ValueError>(std >= 0, "normal_: the standard deviation is {}, must not be negative", std);
   return in_call("normal_", {this}, [&]() -> const Tensor& {
     return store(*this, randn(sizes(), drawn_for(*this), generator) * std + mean);

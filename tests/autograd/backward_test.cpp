@@ -174,13 +174,19 @@ TEST(Backward, ChecksTheGradientToStartFrom) {
   const Tensor product = matmul(a, a);
   EXPECT_ERROR(DTypeError, "backward: a float64 gradient for a float32 output of size [2, 2]",
                product.backward(ones({2, 2}, kFloat64)));
-  EXPECT_ERROR(ShapeError, "backward: a gradient of size [2] for an output of size [2, 2]",
+  EXPECT_ERROR(ShapeError,
+               "backward: a gradient of size [2] for an output of size [2, 2]; pass one of the "
+               "output's size",
                product.backward(ones({2})));
   EXPECT_ERROR(DeviceError, "backward: a gradient on null", product.backward(empty({2, 2}, kNull)));
   EXPECT_ERROR(DTypeError, "grad: a int64 gradient",
                autograd::grad({product}, {a}, {.grad_outputs = {ones({2, 2}, kInt64)}}));
   product.backward(ones({2, 2}));
   expect_values(a.grad(), {4, 4, 4, 4});
+  EXPECT_ERROR(ShapeError, "for a tensor of size [2, 2]; pass one of the", a.set_grad(ones({2})));
+  EXPECT_ERROR(AutogradError, "this one of size [2] is int64; convert it with to(kFloat32)",
+               ones({2}, kInt64).requires_grad_());
+  EXPECT_ERROR(ValueError, "undefined; give it a value first", Tensor().requires_grad_());
 }
 
 TEST(Grad, LeavesGradAlone) {

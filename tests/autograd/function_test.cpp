@@ -157,7 +157,8 @@ TEST(Function, MistakesAreExplained) {
   EXPECT_ERROR(AutogradError, "Faulty: backward returned 2 gradients for 1 inputs",
                returning({ones({2}), ones({2})}).backward());
   EXPECT_ERROR(ShapeError,
-               "Faulty: backward returned a gradient of size [3] for input 0 of size [2]",
+               "Faulty: backward returned a gradient of size [3] for input 0 of size [2]; return "
+               "one of the input's size",
                returning({ones({3})}).backward());
   returning({Tensor()}).backward();
   EXPECT_FALSE(x.grad().defined());

@@ -92,6 +92,9 @@ TEST(Gradcheck, RejectsUnsuitableInputs) {
   EXPECT_ERROR(AutogradError, "no output",
                autograd::gradcheck([](const Tensors& in) { return Tensors{in[0] < 1}; },
                                    {leaf({1}, kFloat64)}));
+  const Tensor expanded = ones({1}, kFloat64).expand({3}).detach().requires_grad_();
+  EXPECT_ERROR(ValueError, "elements of input 0 of size [3] share memory",
+               autograd::gradcheck(identity, {expanded}));
 }
 
 TEST(Gradcheck, LeavesInputsAsTheyWere) {

@@ -99,7 +99,8 @@ TEST(Hooks, ResultsMustFit) {
     (x * 2).sum().backward();
   };
   const Tensor x = leaf({1, 2});
-  EXPECT_ERROR(ShapeError, "[3], expected [2]", refused(leaf({1, 2}), ones({3})));
+  EXPECT_ERROR(ShapeError, "[3], expected [2]; return one of the size",
+               refused(leaf({1, 2}), ones({3})));
   EXPECT_ERROR(DTypeError, "returned a float64 gradient of size [2], expected float32",
                refused(leaf({1, 2}), ones({2}, kFloat64)));
   EXPECT_ERROR(DeviceError, "on null, expected cpu", refused(leaf({1, 2}), empty({2}, kNull)));

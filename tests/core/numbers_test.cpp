@@ -130,6 +130,13 @@ TEST(Numbers, ArithmeticOfMasks) {
   EXPECT_ERROR(DTypeError, "^ (logical_xor)", b - c);
   EXPECT_ERROR(DTypeError, "^ (logical_xor)", b - true);
   EXPECT_ERROR(DTypeError, "not supported", -b);
+  EXPECT_ERROR(DTypeError, "sub: operand 1 of size [3] is bool", 1 - b);
+  EXPECT_ERROR(DTypeError, "sub: operand 0 of size [3] is bool", b - 1);
+  EXPECT_ERROR(DTypeError, "sub: operand 1 of size [3] is bool", tensor({1.0, 2, 3}) - b);
+  EXPECT_ERROR(DTypeError, "in sub_(float32 [3], bool [3])", tensor({1.0, 2, 3}).sub_(b));
+  EXPECT_ERROR(DTypeError, "~ (logical_not), or convert them with to(kFloat32)", b - bytes());
+  EXPECT_ERROR(DTypeError, "sub: the number true is bool", ones({2}) - true);
+  EXPECT_ERROR(DTypeError, "or write 0 for it", false - tensor({1, 2}));
   // Longer than a vector of any instruction set, and with gaps.
   const Tensor many = remainder(arange(200), 3) == 0, few = remainder(arange(200), 5) == 0;
   expect_equal(many * few, many & few);
@@ -165,6 +172,14 @@ TEST(Numbers, ClampIntegers) {
   EXPECT_ERROR(DTypeError, "int64", x.clone().clamp_(1.5));
   expect_like((x * 1).clamp(1.5), kFloat32, {2, 1.5, 1.5, 1.5, 1.5});
   expect_like(clamp(bytes(), -1, 300), kUInt8, {0, 128, 255});
+}
+
+TEST(Numbers, ClampMasks) {
+  expect_like(clamp(mask(), 0, 1), kInt64, {1, 0, 1});
+  expect_like(clamp(mask(), 2), kInt64, {2, 2, 2});
+  expect_like(mask().clamp(0.5), kFloat32, {1, 0.5, 1});
+  EXPECT_ERROR(DTypeError, "clamp_: a int64 result cannot be written into a bool tensor",
+               mask().clamp_(0, 1));
 }
 
 TEST(Numbers, ClampBetweenTensors) {
@@ -308,7 +323,10 @@ TEST(Numbers, DrawnInPlace) {
   EXPECT_ERROR(ValueError, "beyond the largest float32", x.uniform_(0, INFINITY));
   EXPECT_ERROR(ValueError, "beyond the largest float16", empty({2}, kFloat16).uniform_(0, 7e4));
   EXPECT_LT(amax(empty({999}, kFloat16).uniform_(-6e4, 6e4).to(kFloat32)).item(), 60001);
-  EXPECT_ERROR(ValueError, "undefined", Tensor().uniform_());
+  EXPECT_ERROR(ValueError, "undefined; give it a value first", Tensor().uniform_());
+  EXPECT_ERROR(ValueError, "undefined; give it a value first", rand_like(Tensor()));
+  EXPECT_ERROR(ValueError, "index: the tensor is undefined; give it",
+               Tensor().index({Slice(0, 1)}));
   EXPECT_ERROR(ValueError, "-1, must not be negative", x.normal_(0, -1));
   EXPECT_ERROR(DTypeError, "int64", zeros({2}, kInt64).uniform_());
   EXPECT_ERROR(DTypeError, "int64", rand_like(zeros({2}, kInt64)));

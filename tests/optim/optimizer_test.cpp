@@ -453,7 +453,10 @@ TEST(Optimizer, ArgumentErrors) {
   EXPECT_ERROR(ValueError, "the list of parameters is empty; pass module.parameters()",
                SGD(std::vector<Tensor>{}));
   EXPECT_THROW(SGD({p, p}), ValueError);
-  EXPECT_THROW(SGD({p * 2}), ValueError);
+  EXPECT_ERROR(ValueError,
+               "SGD: parameter 0 of size [2] is the result of a computation; only leaves can be "
+               "trained, make it one with detach().requires_grad_()",
+               SGD({p * 2}));
   EXPECT_THROW(SGD({zeros({2}, kInt64)}), DTypeError);
   EXPECT_THROW(SGD({p}, {.lr = -1}), ValueError);
   EXPECT_THROW(SGD({p}, {.lr = NAN}), ValueError);

@@ -21,8 +21,9 @@ Tensor movedim(const Tensor& self, IntList source, IntList destination) {
     const int from = wrap_dim(source[i], rank, "movedim");
     const int to = wrap_dim(destination[i], rank, "movedim");
     check<ValueError>(!(moved >> from & 1) && order[to] < 0,
-                      "movedim: source {} or destination {} names a dimension twice", source,
-                      destination);
+                      "movedim: source {} or destination {} names a dimension twice; list each "
+                      "once",
+                      source, destination);
     moved |= 1u << from;
     order[to] = from;
   }

@@ -32,8 +32,8 @@ OpDef define_clamp() {
   return elementwise<scalar::clamp_functor>({
       .signature = "clamp(Tensor self, float? min=None, float? max=None) -> Tensor",
       .doc = "self limited to [min, max]; NaN stays. Where min > max the result is max. "
-             "Integers stay integers if both bounds are, else become floating; bounds beyond their "
-             "range do not bind.  self: [*] -> [*].",
+             "Integers stay integers if both bounds are, masks become such, else both become "
+             "floating; bounds beyond their range do not bind.  self: [*] -> [*].",
       .gradient =
           [](GradientContext& g) {
             const auto& a = g.attrs<ops::clamp_attrs>();

@@ -21,7 +21,8 @@ OpDef define_flip() {
             unsigned seen = 0;
             for (std::int64_t d : dims) {
               const unsigned bit = 1u << wrap_dim(d, self.dim(), "flip");
-              check<ValueError>(!(seen & bit), "flip: {} names a dimension twice", dims);
+              check<ValueError>(!(seen & bit), "flip: {} names a dimension twice; list each once",
+                                dims);
               seen |= bit;
             }
             c.out(self.dtype(), self.sizes(), channel_format(self));

@@ -18,7 +18,7 @@ struct sub_functor : NumericFunctor {
 namespace facula::ops {
 
 OpDef define_sub() {
-  return elementwise<scalar::sub_functor>({
+  OpDef def = elementwise<scalar::sub_functor>({
       .signature = "sub(Tensor self, Tensor other) -> Tensor",
       .doc = "self - other with broadcasting and type promotion.  self, other: [*] -> [*].",
       .gradient =
@@ -33,8 +33,12 @@ OpDef define_sub() {
           [](ErrorSamples& e) {
             binary_errors(e);
             e.fails({e.mask({2}), e.mask({2})}, "logical_xor");
+            e.fails({e.normal({2}), e.mask({2})}, "operand 1 of size [2] is bool");
+            e.fails({e.mask({2}), e.integers({2}, 0, 5)}, "operand 0 of size [2] is bool");
           },
   });
+  def.refuses_masks = true;  // as PyTorch does: 1 - mask is most often meant to be ~mask
+  return def;
 }
 
 }  // namespace facula::ops

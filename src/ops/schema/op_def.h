@@ -261,6 +261,8 @@ struct OpDef {
   ShortcutRule shortcut = nullptr;
   /// Of elementwise ops: true if these attributes turn integers into the default floating dtype.
   bool (*fractional)(const void* attrs) = nullptr;
+  /// Of elementwise ops: bool operands are refused beside others, too.
+  bool refuses_masks = false;
 };
 
 /// An op made of other ops: a plain C++ function beside this description.

@@ -42,7 +42,8 @@ Dims normalize_dims(IntList dims, int rank, const char* op) {
   for (std::int64_t d : dims) result.push_back(wrap_dim(d, rank, op));
   std::sort(result.begin(), result.end());
   check<ValueError>(std::adjacent_find(result.begin(), result.end()) == result.end(),
-                    "{}: dimension list {} names a dimension twice", op, dims);
+                    "{}: dimension list {} names a dimension twice; list each of the {} once", op,
+                    dims, rank);
   if (rank == 0) return {};  // a 0-d tensor accepts 0 and -1, but has no dimension
   return result;
 }
