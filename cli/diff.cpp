@@ -59,8 +59,8 @@ Difference compare_bits(const Tensor& a, const Tensor& b) {
     }
     double distance = u == v ? 0 : std::abs(u - v);
     if constexpr (sizeof(Unsigned) == 8) {
-      // Neighbours beyond 2^53 are one double.
-      if (a.dtype() == kInt64 && u == v) distance = static_cast<double>(far_apart(x[i], y[i]));
+      // Doubles beyond 2^53 are rounded by more than neighbours differ.
+      if (a.dtype() == kInt64) distance = static_cast<double>(far_apart(x[i], y[i]));
     }
     const double scale = std::max(std::abs(u), std::abs(v));
     result.absolute = std::max(result.absolute, distance);

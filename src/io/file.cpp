@@ -150,13 +150,13 @@ void make_folder(const std::string& path) {
 void make_folders(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
-  std::vector<fs::path> missing;
-  for (fs::path folder = fs::absolute(fs::path(path), error).lexically_normal();
-       !fs::is_directory(folder, error) && folder != folder.parent_path();
-       folder = folder.parent_path()) {
-    if (folder.has_filename()) missing.push_back(folder);  // not where a slash ends the path
+  // Part by part as given: `..` behind a symbolic link is not the folder where the link lies.
+  fs::path folder;
+  for (const fs::path& part : fs::absolute(fs::path(path), error)) {
+    if (part.empty()) continue;  // where a slash ends the path
+    folder /= part;
+    if (!fs::is_directory(folder, error)) make_folder(folder);
   }
-  for (auto folder = missing.rbegin(); folder != missing.rend(); ++folder) make_folder(*folder);
 }
 
 std::vector<std::string> names_in(const std::string& folder) {

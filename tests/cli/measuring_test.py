@@ -59,9 +59,11 @@ class Measuring(ProgramTest):
         self.assert_product(1e3 * items, result['items_per_s'], result['median_ms'])
         most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
         self.assertTrue(5 < result['peak_rss_mib'] < most + 1, (result, most))
-        # Memory that was freed is used again.
-        most = math.inf if SANITIZED else 100
-        self.assertTrue(0 <= result['minor_faults_per_step'] < most, result)
+        # Memory that was freed is used again. Small steps are so many that training, which asks the
+        # system for none, has left the first pages of threads and pools behind.
+        most = 1 if result['mode'] == 'train' and work in ('net', 'mlp-sgd') else 100
+        self.assertTrue(0 <= result['minor_faults_per_step'] < (math.inf if SANITIZED else most),
+                        result)
         if work in MODELS:
             self.check_model(work, result)
         else:

@@ -179,6 +179,10 @@ class ModelFilesTest(unittest.TestCase):
 
         beyond = [file(f'i{k}', 'I64', struct.pack('<q', 2**53 + k)) for k in range(2)]
         self.assertEqual(found(*beyond)['max_abs'], 1)
+        halfway = [file(f'h{k}', 'I64', struct.pack('<q', 2**53 + k)) for k in (0, 3)]
+        self.assertEqual(found(*halfway)['max_abs'], 3)
+        apart = [file(f'a{k}', 'I64', struct.pack('<q', k)) for k in (-2**63, 2**63 - 1)]
+        self.assertAlmostEqual(found(*apart)['max_abs'] / 2**64, 1)
         infinite = found(file('one', 'F32', floats(1)), file('inf', 'F32', floats(float('inf'))))
         self.assertEqual((infinite['max_abs'], infinite['max_rel']), (None, None))
 

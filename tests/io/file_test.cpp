@@ -149,6 +149,15 @@ TEST(MakeFolders, MakesThoseAbove) {
                {folder / "a/file", "create the folder"});
 }
 
+TEST(MakeFolders, FollowsLinksBeforeItGoesUp) {
+  const TempFolder folder;
+  make_folders(folder / "far/away");
+  std::filesystem::create_directory_symlink("far/away", folder / "link");
+  make_folders(folder / "link/../run");
+  EXPECT_TRUE(std::filesystem::is_directory(folder / "far/run"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "run"));
+}
+
 TEST(WriteAll, ReportsAFullDisk) {
   if (!std::filesystem::exists("/dev/full")) GTEST_SKIP() << "needs /dev/full";
   FileDescriptor full(::open("/dev/full", O_WRONLY));
