@@ -94,7 +94,7 @@ Member::Member(Kind kind, const Place& place) : kind_(kind) {
   const auto* list = dynamic_cast<const ModuleList*>(&parent);
   check<ValueError>(!parent.has_member(name) && !(list && list->has_item(name)),
                     "{}: there is a member \"{}\" already", parent.type_name(), name);
-  parent.add_entry({this, nullptr, name});
+  parent.add_entry({this, place.begin_, nullptr, name});
   parent_ = &parent;
 }
 
@@ -140,18 +140,16 @@ Module::Module(Module&& other) noexcept
 Module& Module::operator=(const Module& other) {
   if (this == &other) return *this;
   hooks_ = other.hooks_;
-  origin_ = other.whole_type();
   training_ = other.training_;
-  await_copies(other);
+  come_from(other);
   return *this;
 }
 
 Module& Module::operator=(Module&& other) noexcept {
   if (this == &other) return *this;
   hooks_ = std::move(other.hooks_);
-  origin_ = other.whole_type();
   training_ = other.training_;
-  await_copies(other);
+  come_from(other);
   return *this;
 }
 
@@ -161,13 +159,30 @@ bool Module::has_member(std::string_view name) const {
 
 Module::~Module() { UnfinishedCopies::remove(*this); }
 
-/// In the order of declaration, which is that of addresses: std::optional members come and go.
+/// In the order of declaration, which is that of addresses within what a class declares:
+/// std::optional members come and go. Classes follow each other as they were constructed.
 void Module::add_entry(Entry entry) {
-  const auto before = [&entry](const Entry& own) {
-    return !std::less<>()(entry.object, own.object);
-  };
-  const auto last = std::find_if(entries_.rbegin(), entries_.rend(), before);
-  entries_.insert(last.base(), std::move(entry));
+  const auto next = std::ranges::find_if(entries_, [&entry](const Entry& own) {
+    return own.begin == entry.begin && std::less<>()(entry.object, own.object);
+  });
+  entries_.insert(next, std::move(entry));
+}
+
+/// What it was assigned before and is still waiting for will not come any more.
+void Module::forget_awaited() {
+  {
+    const auto lock = UnfinishedCopies::lock();
+    std::erase_if(entries_, [](const Entry& entry) { return entry.source != nullptr; });
+  }
+  UnfinishedCopies::remove(*this);
+}
+
+/// An assignment: unlike in a copy constructor, the type is known.
+void Module::come_from(const Module& other) {
+  origin_ = other.whole_type();
+  if (!is_cut()) origin_ = {};
+  forget_awaited();
+  await_copies(other);
 }
 
 /// Expects a copy of each of `other`'s members that this module does not have already. An
@@ -177,13 +192,19 @@ void Module::await_copies(const Module& other) {
   const auto shift =
       reinterpret_cast<std::uintptr_t>(this) - reinterpret_cast<std::uintptr_t>(&other);
   bool waiting = false;
+  const auto shifted = [shift](const void* p) {
+    return reinterpret_cast<std::uintptr_t>(p) + shift;
+  };
   for (const Entry& entry : other.entries_) {
-    auto* place = reinterpret_cast<Member*>(reinterpret_cast<std::uintptr_t>(entry.object) + shift);
+    auto* place = reinterpret_cast<Member*>(shifted(entry.object));
     const bool present = std::ranges::any_of(entries_, [&](const Entry& own) {
-      return own.object == place && (own.source || entry.source || own.is_like(entry));
+      if (own.object != place) return false;
+      // What is only a part of `other` is not assigned the other members.
+      return entry.source || own.is_like(entry) || typeid(*this) != typeid(other);
     });
     if (present) continue;
-    add_entry({place, entry.object, entry.name});
+    add_entry(
+        {place, reinterpret_cast<const void*>(shifted(entry.begin)), entry.object, entry.name});
     waiting = true;
   }
   if (waiting) UnfinishedCopies::add(*this);
@@ -199,24 +220,28 @@ bool Module::Entry::is_like(const Entry& other) const {
 
 /// Whether it is a part of what it was copied from. More is not: a class may be made from its base.
 bool Module::is_cut() const noexcept {
-  return origin_ && origin_ != &typeid(*this) && has_base(*origin_, typeid(*this));
+  const std::type_info& type = typeid(*this);
+  if (!origin_.info || origin_.info == &type || origin_.hash == type.hash_code()) return false;
+  return has_base(*origin_.info, type);
 }
 
 /// The type that a copy of this module should have.
-const std::type_info* Module::whole_type() const noexcept {
-  return is_cut() ? origin_ : &typeid(*this);
+Module::Type Module::whole_type() const noexcept {
+  if (is_cut()) return origin_;
+  return {&typeid(*this), typeid(*this).hash_code()};
 }
 
+/// For calls alone: in constructors and destructors of a base class, where members are listed, too,
+/// the type is not the whole one.
 void Module::check_uncut() const {
   if (!is_cut()) return;
   fail<ValueError>(
       "{}: it is a copy of a {}, of which it is only a part; copy a module as the type that it is, "
       "and make a list of one such module with push_back()",
-      type_name(), nn::type_name(*origin_));
+      type_name(), nn::type_name(*origin_.info));
 }
 
 void Module::check_complete() const {
-  check_uncut();
   for (const Entry& entry : entries_) {
     if (!entry.source) continue;
     fail<ValueError>(

@@ -99,8 +99,7 @@ Tensor Module::run(const Forward& forward) const {
   const runtime::ModulePathScope scope(name_);
   const runtime::DeferralScope deferral;
   try {
-    if (origin_ && origin_ != &typeid(*this)) [[unlikely]]
-      check_uncut();
+    if (origin_.info) check_uncut();
     Tensor result = forward();
     if (deferral.outermost()) runtime::settle(result);
     return result;

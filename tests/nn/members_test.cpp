@@ -125,8 +125,7 @@ TEST(Members, CopiesOfAPartAreErrors) {
   const Tensor x = ones({1, 1});
   const Sequential one(residual), moved{Residual(residual)}, again(one);
   EXPECT_ERROR(ValueError, kCut, one(x));
-  EXPECT_ERROR(ValueError, kCut, moved.parameters());
-  EXPECT_ERROR(ValueError, kCut, one.str());
+  EXPECT_ERROR(ValueError, kCut, moved(x));
   EXPECT_ERROR(ValueError, kCut, again(x));
   const Sequential nested(residual, ReLU());
   Sequential pushed;
@@ -184,6 +183,73 @@ TEST(Members, CopiesOfTheWholeOrOfABaseAreNone) {
   EXPECT_EQ(other(x).item(), 2);
 }
 
+// While a base class is constructed or destroyed, the object is of that type.
+TEST(Members, BasesMayListThemInConstructorsAndDestructors) {
+  struct Listing : Module {
+    Linear fc{*this, "fc", {.in = 1, .out = 1}};
+    Listing() = default;
+    Listing(const Listing& other) : Module(other), fc(other.fc) { unshare(*this); }
+    Listing(Listing&& other) noexcept : Module(std::move(other)), fc(std::move(other.fc)) {
+      eval();
+    }
+    ~Listing() override { (void)parameter_count(); }
+    Tensor forward(const Tensor& x) const override { return fc(x); }
+  };
+  struct Whole : Listing {
+    Tensor forward(const Tensor& x) const override { return fc(x) * 2; }
+  };
+  const AnyModule owned = Whole();
+  const Whole one, copy = one;
+  EXPECT_FALSE(copy.fc.weight.is_same(one.fc.weight));
+  const Tensor x = ones({1, 1});
+  EXPECT_TRUE(equal(copy(x), one(x)));
+}
+
+struct WithScale : Sequential {
+  using Sequential::Sequential;
+  Linear scale{*this, "scale", {.in = 1, .out = 1}};
+};
+struct WithNorm : Sequential {
+  using Sequential::Sequential;
+  BatchNorm1d scale{*this, "scale", {.features = 1}};
+};
+
+TEST(Members, AWholeOneHealsWhatWasAssignedAPart) {
+  WithScale scale{ReLU(), ReLU()};
+  Sequential assigned;
+  assigned = scale;
+  EXPECT_ERROR(ValueError, "not copied along", assigned.parameters());
+  assigned = Sequential(ReLU(), ReLU());
+  EXPECT_TRUE(assigned.parameters().empty());
+  EXPECT_EQ(assigned(ones({1, 1})).item(), 1);
+
+  WithNorm norm{ReLU(), ReLU(), ReLU()};
+  std::swap(static_cast<Sequential&>(scale), static_cast<Sequential&>(norm));
+  EXPECT_EQ(parameters_of(scale), "scale.weight scale.bias ");
+  EXPECT_EQ(scale.size(), 3u);
+  EXPECT_EQ(parameters_of(norm), "scale.weight scale.bias ");
+}
+
+struct Stem : Module {
+  Linear stem{*this, "stem", {.in = 1, .out = 1, .bias = false}};
+};
+struct LeftOfStem : virtual Stem {
+  Linear left{*this, "left", {.in = 1, .out = 1, .bias = false}};
+};
+struct RightOfStem : virtual Stem {
+  Linear right{*this, "right", {.in = 1, .out = 1, .bias = false}};
+};
+struct Diamond : LeftOfStem, RightOfStem {
+  Linear head{*this, "head", {.in = 1, .out = 1, .bias = false}};
+};
+
+TEST(Members, OfVirtualBasesComeFirst) {
+  const Diamond diamond, copy = diamond;
+  constexpr const char* kOrder = "stem.weight left.weight right.weight head.weight ";
+  EXPECT_EQ(parameters_of(diamond), kOrder);
+  EXPECT_EQ(parameters_of(copy), kOrder);
+}
+
 struct Base : virtual Module {};
 struct Left : virtual Base {
   Linear fc{*this, "fc", {.in = 1, .out = 1}};
@@ -195,7 +261,7 @@ TEST(Members, CopiesOfAPartAreFoundAmongSeveralBases) {
   const Both both;
   EXPECT_EQ(Both(both).parameter_count(), 2);
   const Left left = both;
-  EXPECT_ERROR(ValueError, "Left: it is a copy of a Both", left.parameters());
+  EXPECT_ERROR(ValueError, "Left: it is a copy of a Both", left(ones({1, 1})));
 }
 
 }  // namespace

@@ -197,9 +197,9 @@ struct Forgetful : Module {
 TEST(Module, IncompleteCopiesAreReported) {
   const Derived derived;
   const Block sliced = derived;
-  EXPECT_NE(message_of<ValueError>([&] { sliced.parameters(); }).find("a copy of a Derived"),
+  EXPECT_NE(message_of<ValueError>([&] { sliced.parameters(); }).find("\"extra\" was not copied"),
             std::string::npos);
-  EXPECT_ERROR(ValueError, "of which it is only a part", sliced.str());
+  EXPECT_ERROR(ValueError, "\"extra\" was not copied", sliced.str());
   const Forgetful original;
   const Forgetful copy = original;
   EXPECT_NE(message_of<ValueError>([&] { copy.parameters(); }).find("\"fc\" was not copied"),

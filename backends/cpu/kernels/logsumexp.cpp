@@ -23,10 +23,11 @@ template <class T>
 // so great that there must have been a much greater one, its maximum is looked for and what it sums
 // is added once more.
 
-/// The greatest sum of n terms that is left as it is: of terms e^kFar times as large as 1, sums
-/// lose no digits, nor do the differences from the shift.
+/// How much greater: of terms e^kFar times as large as 1 sums lose no digits, and the differences
+/// from the shift few.
 template <class T>
 constexpr T kFar = T(8);
+/// The greatest sum of n terms that is left as it is.
 template <class T>
 constexpr T greatest_sum(std::int64_t n) {
   constexpr T kPower = T(2980.958);  // e^kFar

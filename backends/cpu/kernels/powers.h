@@ -117,9 +117,9 @@ template <int Count, class T>
   }
 }
 
-/// Adds the terms of as many of n elements as are multiples of kLanes, and returns how many. Calls
-/// before(k) ahead of each kLanes.
-template <int kLanes, class T, class Before, int... I>
+/// Adds the terms of n elements, less the last ones that are fewer than kSums, and returns of how
+/// many. Calls before(k) ahead of each kSums.
+template <int kSums, class T, class Before, int... I>
 [[gnu::always_inline]] inline std::int64_t add_terms(const T* x, std::int64_t n, T shift, T* lanes,
                                                      Before before,
                                                      std::integer_sequence<int, I...>) {
@@ -127,7 +127,7 @@ template <int kLanes, class T, class Before, int... I>
   const typename V::Raw shifts = V::all(shift);
   typename V::Raw sums[] = {V::load(lanes + I * V::kWidth)...};
   std::int64_t k = 0;
-  for (; k + kLanes <= n; k += kLanes) {
+  for (; k + kSums <= n; k += kSums) {
     before(k);
     ((sums[I] = V::add(sums[I], terms_of(x + k + I * V::kWidth, shifts))), ...);
   }
@@ -136,11 +136,11 @@ template <int kLanes, class T, class Before, int... I>
 }
 
 /// The sum of e^(x[k] - shift), with the bits of row_sum().
-template <int kLanes, class T, class Before>
+template <int kSums, class T, class Before>
 [[gnu::always_inline]] inline T sum_of_terms(const T* x, std::int64_t n, T shift, Before before) {
   if constexpr (kLanesInRegisters<T>) {
-    T lanes[kLanes] = {};
-    std::int64_t k = add_terms<kLanes>(x, n, shift, lanes, before, Vectors<T, kLanes>());
+    T lanes[kSums] = {};
+    std::int64_t k = add_terms<kSums>(x, n, shift, lanes, before, Vectors<T, kSums>());
     const auto nothing = [](std::int64_t) {};
     T* rest = lanes;
     for (; k + kFewLanes <= n; k += kFewLanes, rest += kFewLanes) {
@@ -153,9 +153,9 @@ template <int kLanes, class T, class Before>
       }
       add_terms<kFewLanes>(last, kFewLanes, shift, rest, nothing, Vectors<T, kFewLanes>());
     }
-    return join_lanes<kLanes>(lanes, sum<T>);
+    return join_lanes<kSums>(lanes, sum<T>);
   } else {
-    return reduce_lanes<kLanes>(
+    return reduce_lanes<kSums>(
         n, T(0), [=](std::int64_t k) FACULA_INLINED { return term_of(x[k] - shift); }, sum<T>);
   }
 }

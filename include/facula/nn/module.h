@@ -237,9 +237,11 @@ class FACULA_API Module : public Member {
   friend class Member;
   friend FACULA_API void unshare(Module& module);
 
-  /// A member. `source` is set while its copy is awaited: the object it is copied from.
+  /// A member of the class whose part of the module begins at `begin`. `source` is set while its
+  /// copy is awaited: the object it is copied from.
   struct Entry {
     Member* object;
+    const void* begin;
     const Member* source;
     std::string name;
 
@@ -250,15 +252,22 @@ class FACULA_API Module : public Member {
     ForwardPreHook before;
     ForwardHook after;
   };
+  /// A type that may be gone, with the library that it came from, unless another one is like it.
+  struct Type {
+    const std::type_info* info = nullptr;
+    std::size_t hash = 0;
+  };
   struct Walk;
   struct UnfinishedCopies;
 
   void add_entry(Entry entry);
+  void forget_awaited();
   void await_copies(const Module& other);
   void check_complete() const;
   bool is_cut() const noexcept;
   void check_uncut() const;
-  const std::type_info* whole_type() const noexcept;
+  void come_from(const Module& other);
+  Type whole_type() const noexcept;
   template <class Forward>
   Tensor run(const Forward& forward) const;
   template <class Forward>
@@ -271,8 +280,8 @@ class FACULA_API Module : public Member {
   std::string name_;
   std::vector<Entry> entries_;
   std::vector<Hook> hooks_;
-  /// The type of what it was copied from or assigned, of which it may be a part; null if nothing.
-  const std::type_info* origin_ = nullptr;
+  /// The type of what it was copied from, of which it may be a part; none if it is known not to be.
+  Type origin_;
   bool training_ = true;
 };
 
