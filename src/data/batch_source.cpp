@@ -315,14 +315,7 @@ class StreamSource : public BatchSource {
   /// Reads past what has been delivered; false if the shard has ended.
   bool skip(std::int64_t ticket, Activity& activity) {
     std::int64_t first = 0;
-    try {
-      return std::ssize(read(ticket, activity, first)) == options_->batch_size;
-    } catch (const SampleError& error) {
-      // Thrown once already, before the position was saved? Others are news.
-      if (!std::ranges::count(from_.failed, ticket)) throw;
-      log_warning("DataLoader: left out as before: {}", error.what());
-      return false;
-    }
+    return std::ssize(read(ticket, activity, first)) == options_->batch_size;
   }
 
   /// The samples of a ticket as the stream yields them; `first` is the number of the first one in
@@ -343,6 +336,12 @@ class StreamSource : public BatchSource {
       }
     } const next_turn{shard};
     const StageTimer timer(Stage::read);
+    // Thrown before the position was saved: the shard ends here again, even if reading went well.
+    if (std::ranges::count(from_.failed, ticket)) {
+      shard.ended = true;
+      log_warning("DataLoader: {}: left out as before, and all that follow in the shard",
+                  describe(shard.samples * shards() + ticket % shards()));
+    }
     try {
       activity.sample.store(shard.samples * shards() + ticket % shards());
       if (!shard.stream && !shard.ended) {

@@ -150,7 +150,7 @@ std::vector<DatasetPtr> random_split(const DatasetPtr& set, const std::vector<st
   std::int64_t left = set->size();
   for (const std::int64_t size : sizes) {
     check<ValueError>(size >= 0, "random_split: a part of {} samples, expected 0 or more", size);
-    left -= std::min(size, left + 1);  // no sum that overflows
+    left = size > left ? -1 : left - size;  // no sum that overflows
   }
   check<ValueError>(left == 0, "random_split: parts of {} samples do not add up to the set's {}",
                     IntList(sizes), set->size());

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <ctime>
+#include <utility>
 
 #include "base/check.h"
 #include "base/cpu_info.h"
@@ -134,9 +135,11 @@ std::shared_ptr<Epoch::State::Slot> Epoch::State::claim() {
   if (tickets ? claimed_ >= *tickets : shards_left_ == 0) return nullptr;
   while (ended_[static_cast<std::size_t>(claimed_ % source_->shards())]) ++claimed_;
   auto slot = std::make_shared<Slot>();
-  slot->ticket = claimed_++;
+  slot->ticket = claimed_;
   slot->generation = generation_;
   pending_.push_back(slot);
+  ++claimed_;
+  claim_error_ = nullptr;
   return slot;
 }
 
@@ -153,9 +156,16 @@ bool Epoch::State::run_one() noexcept {
   {
     const std::lock_guard lock(mutex_);
     if (closed_ || working_ >= setting_.workers || pending_.size() >= capacity_) return false;
-    slot = claim();
-    if (!slot) return false;
-    ++working_;
+    try {
+      slot = claim();
+    } catch (...) {  // no memory: whoever waits for the batch tells
+      claim_error_ = std::current_exception();
+    }
+    if (slot) ++working_;
+  }
+  if (!slot) {
+    changed_.notify_all();
+    return false;
   }
   make(*slot, false);
   {
@@ -190,6 +200,7 @@ std::shared_ptr<Epoch::State::Slot> Epoch::State::take_front(std::unique_lock<st
     threads_.load()->wake();
   }
   wait_for_front(lock);
+  if (pending_.empty()) std::rethrow_exception(std::exchange(claim_error_, nullptr));
   std::shared_ptr<Slot> slot = pending_.front();
   pending_.pop_front();
   if (slot->made.shard_ended) {
@@ -200,9 +211,11 @@ std::shared_ptr<Epoch::State::Slot> Epoch::State::take_front(std::unique_lock<st
   return slot;
 }
 
-/// Waits until somebody has begun the next ticket and made its batch.
+/// Waits until somebody has begun the next ticket and made its batch, or could not begin it.
 void Epoch::State::wait_for_front(std::unique_lock<std::mutex>& lock) {
-  const auto ready = [this] { return !pending_.empty() && pending_.front()->ready; };
+  const auto ready = [this] {
+    return pending_.empty() ? claim_error_ != nullptr : pending_.front()->ready;
+  };
   if (ready()) return;
   const bool limited = options_->timeout > 0;
   const double limit = limited ? std::min(options_->timeout, kLongest) : kWarnAfter;

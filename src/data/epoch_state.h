@@ -102,6 +102,7 @@ struct Epoch::State : BackgroundJob, std::enable_shared_from_this<Epoch::State> 
   int working_ = 0, left_behind_ = 0;  // threads
   bool closed_ = false;
   std::deque<std::shared_ptr<Slot>> pending_;  // in the order of tickets
+  std::exception_ptr claim_error_;             // of the last attempt to begin a ticket
   std::vector<bool> ended_;                    // shards
   std::int64_t shards_left_;
   ReadPosition position_;

@@ -94,7 +94,9 @@ std::vector<std::int64_t> WeightedRandomSampler::order(std::int64_t epoch) const
   for (std::size_t i = 0; i < weights_.size(); ++i) {
     if (weights_[i] == 0) continue;
     const auto index = static_cast<std::int64_t>(i);
-    keys.emplace_back(-std::log(uniform(seed_, epoch, index)) / weights_[i], index);
+    // The logarithm of the quotient, which tiny weights would make infinite.
+    keys.emplace_back(std::log(-std::log(uniform(seed_, epoch, index))) - std::log(weights_[i]),
+                      index);
   }
   std::partial_sort(keys.begin(), keys.begin() + count_, keys.end());
   for (std::size_t i = 0; i < drawn.size(); ++i) drawn[i] = keys[i].second;

@@ -18,39 +18,42 @@ namespace {
 
 // --- One sample ----------------------------------------------------------------------------------
 
-bool is_float_chw(const Tensor& tensor) { return tensor.dtype() == kFloat32 && tensor.dim() == 3; }
-
-/// The sample's first image, which must hold numbers, or tensor of numbers, whichever comes first:
-/// what erases leaves a tensor in an image's place.
-Value& numbers_of(Sample& sample, const char* transform) {
-  const Tensor* other = nullptr;
+/// The sample's first image, which must hold numbers, or what was one; else its first tensor,
+/// float32 [C, H, W].
+Sample::Field& numbers_of(Sample& sample, const char* transform) {
+  Sample::Field* first = nullptr;
   for (Sample::Field& field : sample.fields()) {
+    const bool is_tensor = std::holds_alternative<Tensor>(field.value);
+    if (is_tensor && field.was_image) return field;
     if (const auto* image = std::get_if<Image>(&field.value)) {
+      check<ValueError>(image->defined(), "{}: the image is undefined; give it pixels", transform);
       check<ValueError>(image->is_float(), "{}: works on numbers; put it after ToTensor",
                         transform);
-      return field.value;
+      return field;
     }
-    if (const auto* tensor = std::get_if<Tensor>(&field.value)) {
-      if (is_float_chw(*tensor)) return field.value;
-      if (!other) other = tensor;
-    }
+    if (is_tensor && !first) first = &field;
   }
-  check<ValueError>(other != nullptr, "{}: none of the {} fields is an image or a tensor",
+  check<ValueError>(first != nullptr, "{}: none of the {} fields is an image or a tensor",
                     transform, sample.size());
-  check<DTypeError>(other->dtype() == kFloat32, "{}: tensor is {}, expected float32", transform,
-                    name_of(other->dtype()));
-  fail<ShapeError>("{}: tensor of size {}, expected [C, H, W]", transform, other->sizes());
+  const auto& tensor = std::get<Tensor>(first->value);
+  check<ValueError>(tensor.defined(), "{}: the tensor is undefined; give it a value", transform);
+  check<DTypeError>(tensor.dtype() == kFloat32, "{}: tensor is {}, expected float32", transform,
+                    name_of(tensor.dtype()));
+  check<ShapeError>(tensor.dim() == 3, "{}: tensor of size {}, expected [C, H, W]", transform,
+                    tensor.sizes());
+  return *first;
 }
 
 /// Makes of them a tensor [C, H, W] that nobody else sees.
-Tensor& as_own_tensor(Value& numbers) {
-  if (auto* image = std::get_if<Image>(&numbers)) {
-    numbers = image->tensor();
+Tensor& as_own_tensor(Sample::Field& numbers) {
+  if (auto* image = std::get_if<Image>(&numbers.value)) {
+    numbers.value = image->tensor();
+    numbers.was_image = true;
   } else {
     // It may be a view of the data set.
-    numbers = std::get<Tensor>(numbers).to(kFloat32, false, true);
+    numbers.value = std::get<Tensor>(numbers.value).to(kFloat32, false, true);
   }
-  return std::get<Tensor>(numbers);
+  return std::get<Tensor>(numbers.value);
 }
 
 /// An empty rectangle if no attempt fits.
@@ -192,8 +195,8 @@ Normalize::Normalize(std::vector<double> mean, std::vector<double> std)
 }
 
 void Normalize::operator()(Sample& sample, Random&) const {
-  Value& numbers = numbers_of(sample, "Normalize");
-  auto* image = std::get_if<Image>(&numbers);
+  Sample::Field& numbers = numbers_of(sample, "Normalize");
+  auto* image = std::get_if<Image>(&numbers.value);
   const Tensor tensor = image ? Tensor() : as_own_tensor(numbers);
   const std::int64_t channels = image ? image->channels() : tensor.size(0);
   const auto means = static_cast<std::int64_t>(mean_.size());

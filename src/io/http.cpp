@@ -5,8 +5,10 @@
 #include "io/http.h"
 
 #include <dlfcn.h>
+#include <unistd.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -241,15 +243,21 @@ HttpResult http_fetch(const std::string& url, const FileDescriptor& file, uint64
   if (watch.silent) code = kTimedOut;
   long status = 0;
   library.get(handle, kResponseCode, &status);
-  constexpr long kRangeNotSatisfiable = 416;
+  constexpr long kWhole = 200, kPart = 206, kRangeNotSatisfiable = 416;
   HttpResult result;
   result.cannot_resume = offset > 0 && (code == kRangeError || status == kRangeNotSatisfiable);
-  result.complete = code == kOk && !result.cannot_resume;
+  // What comes with others, such as "not modified" or "accepted", is not the file.
+  const bool expected = status == (offset > 0 ? kPart : kWhole);
+  result.complete = code == kOk && expected && !result.cannot_resume;
   result.worth_retrying = is_worth_retrying(code, status);
   if (!result.complete) {
-    result.error = watch.silent ? fmt::format("nothing came for {} s", timeout)
-                   : message[0] ? message.data()
-                                : library.text_of(code);
+    if (code == kOk && ::ftruncate(file.get(), static_cast<off_t>(offset)) != 0) {
+      fail_system("truncate", path, errno);
+    }
+    result.error = watch.silent  ? fmt::format("nothing came for {} s", timeout)
+                   : code == kOk ? fmt::format("the server answered with status {}", status)
+                   : message[0]  ? message.data()
+                                 : library.text_of(code);
     result.remedy = remedy_for(code);
   }
   return result;

@@ -55,6 +55,11 @@ class PartialFile {
     }
   }
 
+  /// Another process that was forked meanwhile would keep the lock.
+  ~PartialFile() { ::flock(file_.get(), LOCK_UN); }
+  PartialFile(const PartialFile&) = delete;
+  PartialFile& operator=(const PartialFile&) = delete;
+
   const FileDescriptor& file() const { return file_; }
   const std::string& path() const { return path_; }
 

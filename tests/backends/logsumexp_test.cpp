@@ -46,6 +46,16 @@ TEST(LogSumExp, OfGreaterElementsThanTheFirst) {
   }
 }
 
+// Sums about elements that are far below a single great one lose what it should keep.
+TEST(LogSumExp, OfASingleGreaterElement) {
+  const Tensor x = full({4096, 20}, -16, kFloat32);
+  x[4095].fill_(0);
+  const double exact = std::log1p(4095 * std::exp(-16.0));
+  for (const Tensor& y : {logsumexp(x, {0}), logsumexp(x.t().contiguous(), {1})}) {
+    EXPECT_LT((y - exact).abs().amax().item(), 3e-7);
+  }
+}
+
 TEST(LogSumExp, OfInfinitiesFollowsPyTorch) {
   const double nan = std::nan("");
   for (const std::int64_t n : {3, 40, 2500}) {

@@ -43,6 +43,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.send_error(503)
         if path == '/redirect':
             return self.reply(302, b'', Location='/whole')
+        if path.startswith('/status/'):
+            return self.reply(int(path.removeprefix('/status/')), b'')
         if path == '/to-file':
             return self.reply(302, b'', Location='file:///etc/passwd')
         if path == '/hang':
@@ -259,6 +261,13 @@ class HubTest(HubTestCase):
         self.assertEqual(len(self.server.requests), 1)
         self.assertEqual(list((self.home / 'hub/partial').glob('*')), [])
         self.expect_file(self.url('busy'), '--sha256', SHA256)
+
+    def test_answers_without_the_file(self):
+        for status in '202', '206', '300':
+            self.expect_error([f'the server answered with status {status}'],
+                              self.url(f'status/{status}'))
+        self.assertEqual(len(self.server.requests), 3)
+        self.assertEqual(list((self.home / 'hub/partial').glob('*')), [])
 
     def test_a_server_that_hangs(self):
         self.expect_error(['hang', 'nothing came for 1 s'], self.url('hang'), '--timeout', 1)

@@ -99,6 +99,10 @@ TEST(LoaderResume, StreamsDoNotThrowAgainWhatTheyHaveThrown) {
     Epoch resumed = second.epoch(0);
     EXPECT_EQ(resumed.state_dict().integer("position"), 4);  // before its first batch, too
     EXPECT_EQ(drain(std::move(resumed)), rest) << workers;
+    // Even if reading goes well now: the epoch is the same.
+    DataLoader well(std::make_shared<Failing>(-1), options);
+    well.load_state_dict(after);
+    EXPECT_EQ(drain(well.epoch(0)), rest) << workers;
     // Twice resumed, the error is still known.
     second.load_state_dict(after);
     StateDict later;

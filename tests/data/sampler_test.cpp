@@ -64,6 +64,8 @@ TEST(Sampler, WeightsAreProbabilities) {
   }
   EXPECT_NEAR(heavy_first, 3000, 150);
   for (const std::int64_t i : WeightedRandomSampler({5e-324, 0}, 100, 1).order(0)) EXPECT_EQ(i, 0);
+  const WeightedRandomSampler tiny(std::vector<double>(10, 1e-320), 5, 1, false);
+  EXPECT_NE(tiny.order(0), tiny.order(1));
   expect_error<ValueError>([] { WeightedRandomSampler({1, -1}, 1, 0); }, {"weight -1", "sample 1"});
   expect_error<ValueError>([] { WeightedRandomSampler({0, 0}, 1, 0); }, {"0 weights"});
   expect_error<ValueError>([] { WeightedRandomSampler({1, 0}, 2, 0, false); }, {"2 draws"});

@@ -195,6 +195,16 @@ TEST(RandomErasing, WhatFollowsTakesTheSameImage) {
   EXPECT_EQ(sample.tensor(0).max().item<float>(), 1);
   EXPECT_EQ(sample.tensor(0).min().item<float>(), 0);
   expect_values(sample.tensor(1), std::vector<double>(100, 1));
+  // Others' tensors are none.
+  Sample masked{ones({1, 2, 2}, kFloat32), other};
+  Normalize({1}, {2})(masked, random);
+  expect_values(masked.tensor(0), {1, 1, 1, 1});
+  expect_values(masked.tensor(1), std::vector<double>(100, 0));
+  Sample nothing{Tensor()}, no_pixels{Image()};
+  EXPECT_ERROR(ValueError, "Normalize: the tensor is undefined",
+               Normalize({1}, {2})(nothing, random));
+  EXPECT_ERROR(ValueError, "RandomErasing: the image is undefined",
+               RandomErasing({.p = 1})(no_pixels, random));
 }
 
 TEST(RandomErasing, FollowsToTensor) {

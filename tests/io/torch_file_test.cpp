@@ -156,6 +156,18 @@ TEST(TorchFile, TypesOfNumPy) {
   };
   EXPECT_EQ(load(type(">")).text("x"), ">f4");
   EXPECT_EQ(load(archive(entry("x", "cnumpy\ndtype\n(S'i8'\ntR"))).text("x"), "<i8");
+  const auto date = [](const std::string& unit) {
+    return load(archive(entry("x",
+                              "cnumpy\ndtype\n(S'M8'\nI00\nI01\ntR(I4\nS'<'\nNNNI-1\nI-1\nI0\n(}(" +
+                                  unit + "I1\nI1\nttt" + "b")))
+        .text("x");
+  };
+  EXPECT_EQ(date("S'ns'\nI1\n"), "<M8[ns]");
+  EXPECT_EQ(date("C\x01sI25\n"), "<M8[25s]");
+  EXPECT_EQ(load(archive(entry(
+                     "x", "cnumpy\ndtype\n(S'O8'\nI00\nI01\ntR(I3\nS'|'\nNNNI-1\nI-1\nI63\ntb")))
+                .text("x"),
+            "|O");
   expect_refused(type(""), {"numpy.dtype with arguments"});
   expect_refused(archive(entry("x", "cnumpy\ndtype\n(tR")), {"numpy.dtype with arguments"});
 }

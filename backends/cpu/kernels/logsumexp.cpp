@@ -27,11 +27,12 @@ template <class T>
 /// from the shift few.
 template <class T>
 constexpr T kFar = T(8);
-/// The greatest sum of n terms that is left as it is.
+/// Whether the sum of n terms about `shift` tells of a much greater element. About the greatest
+/// number nothing is.
 template <class T>
-constexpr T greatest_sum(std::int64_t n) {
+[[gnu::always_inline]] inline bool is_far(T sum, std::int64_t n, T shift) {
   constexpr T kPower = T(2980.958);  // e^kFar
-  return kPower * static_cast<T>(n);
+  return sum > kPower + static_cast<T>(n) && shift < kGreatest<T>;
 }
 
 template <class T>
@@ -55,7 +56,7 @@ void row(const T* x, std::int64_t n, T* shift, T* total) {
   for (; n > 0; n -= kBlock, x += kBlock) {
     const std::int64_t count = n < kBlock ? n : kBlock;
     T sum = sum_of_block(x, count, *shift);
-    if (sum > greatest_sum<T>(count)) {
+    if (is_far(sum, count, *shift)) {
       T next = *shift;
       sum = sum_again(x, count, next);
       *total *= power_of_any(*shift - next);
@@ -158,14 +159,14 @@ void columns(const T* x, std::int64_t rows, std::int64_t n, std::int64_t stride,
     if (careful) {
       raise(x, count, n, stride, tops);
       far += for_far_lines<T>(
-          n, [&](std::int64_t k) { return tops[k] - shift[k] > kFar<T>; },
+          n, [&](std::int64_t k) { return shift_of(tops[k]) - shift[k] > kFar<T>; },
           [&](std::int64_t k, std::int64_t width) {
             move_to(tops + k, width, shift + k, sum + k);
           });
     }
     add_tile(x, count, n, stride, shift, tile);
     far += for_far_lines<T>(
-        n, [&](std::int64_t k) { return tile[k] > greatest_sum<T>(count); },
+        n, [&](std::int64_t k) { return is_far(tile[k], count, shift[k]); },
         [&](std::int64_t k, std::int64_t width) {
           raise(x + k, count, width, stride, tops + k);
           move_to(tops + k, width, shift + k, sum + k);

@@ -25,6 +25,7 @@ class FACULA_API Sample {
   struct Field {
     std::string name;
     Value value;
+    bool was_image = false;  ///< a tensor that RandomErasing has made of an image
   };
 
   Sample() = default;

@@ -53,7 +53,7 @@ struct FACULA_API ToTensor {
 };
 
 /// (x - mean) / std per channel; one value serves all channels. After ToTensor it costs nothing
-/// extra. A tensor float32 [C, H, W] counts as an image.
+/// extra. In a sample without an image it changes the first tensor, float32 [C, H, W].
 class FACULA_API Normalize {
  public:
   /// Throws ValueError for lists of different lengths, means that are not finite and deviations
@@ -186,8 +186,9 @@ class FACULA_API RandomRotation {
   RandomRotationOptions options_;
 };
 
-/// Overwrites a rectangle with a value (after ToTensor, on the numbers). A tensor float32 [C, H, W]
-/// counts as an image, which is also what becomes of one.
+/// Overwrites a rectangle with a value (after ToTensor, on the numbers); in a sample without an
+/// image, one of the first tensor, float32 [C, H, W]. An image becomes such a tensor, which
+/// Normalize and RandomErasing still take for an image.
 struct RandomErasingOptions {
   double p = 0.5;
   std::array<double, 2> scale = {0.02, 0.33}, ratio = {0.3, 3.3};

@@ -292,6 +292,7 @@ class Inflater {
     const int result = ::inflate(&stream_, Z_NO_FLUSH);
     rest_ = rest_.subspan(given - stream_.avail_in);
     ended_ = result == Z_STREAM_END;
+    if (result == Z_MEM_ERROR) fail<OutOfMemory>("{}: no memory to decompress it", source_);
     if (result != Z_OK && result != Z_STREAM_END && result != Z_BUF_ERROR) fail_damaged();
   }
 

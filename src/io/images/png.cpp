@@ -117,6 +117,8 @@ class PngDecoder {
     if (setjmp(back_) == 0) {
       action();
     } else {
+      // "Out of memory" and "insufficient memory" say nothing of the file.
+      check<OutOfMemory>(!std::strstr(message_, "memory"), "{}: no memory to decode it", name_);
       fail<IoError>("{}: {}; the PNG file is damaged, get it again", name_, message_);
     }
   }

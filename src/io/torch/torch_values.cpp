@@ -124,6 +124,24 @@ constexpr struct {
     {"c16", 16, complex_of<double>},
 };
 
+/// "[ns]", or "[25s]" of 25 seconds: the second of the last entry of a date's dtype's state.
+std::string date_unit(const Pickle& pickle, const PickleValue& state) {
+  constexpr size_t kFieldsOfDates = 9;
+  if (!state.is(PickleKind::tuple)) return {};
+  const Items fields = pickle.items(state);
+  if (fields.size() != kFieldsOfDates || !fields[8].is(PickleKind::tuple)) return {};
+  const Items metadata = pickle.items(fields[8]);
+  if (metadata.size() != 2 || !metadata[1].is(PickleKind::tuple)) return {};
+  const Items unit = pickle.items(metadata[1]);
+  if (unit.size() < 2 || !unit[1].is(PickleKind::integer)) return {};
+  const auto name = bytes_of(pickle, unit[0]);
+  if (!name && !unit[0].is(PickleKind::text)) return {};
+  const std::string text =
+      name ? std::string(name->begin(), name->end()) : std::string(unit[0].data());
+  return unit[1].integer == 1 ? fmt::format("[{}]", text)
+                              : fmt::format("[{}{}]", unit[1].integer, text);
+}
+
 /// numpy.dtype(code, ...), whose state is (version, byte order, ...), as NumPy's arrays are told
 /// of:
 /// "<f4". The order of single bytes is "|".
@@ -137,7 +155,9 @@ std::optional<std::string> numpy_dtype(const Pickle& pickle, const PickleValue& 
     order = fields[1].data();
     if (order.size() != 1) return std::nullopt;
   }
-  return fmt::format("{}{}", order, arguments[0].data());
+  const std::string_view code = arguments[0].data();
+  if (code.starts_with('O')) return fmt::format("{}O", order);
+  return fmt::format("{}{}{}", order, code, date_unit(pickle, pickle.state(call)));
 }
 
 /// numpy.core.multiarray.scalar(dtype, bytes).
