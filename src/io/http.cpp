@@ -135,7 +135,7 @@ struct Watch {
     bool operator==(const Signs&) const = default;
   };
 
-  const Curl& library;
+  const Curl& curl;
   void* handle;
   std::chrono::duration<double> limit;
   Clock::time_point last = Clock::now();
@@ -147,9 +147,9 @@ struct Watch {
 int watch_progress(void* context, std::int64_t, std::int64_t bytes, std::int64_t, std::int64_t) {
   auto& watch = *static_cast<Watch*>(context);
   Watch::Signs now{.bytes = bytes};
-  watch.library.get(watch.handle, kConnectTime, &now.connected);
-  watch.library.get(watch.handle, kPretransferTime, &now.sent);
-  watch.library.get(watch.handle, kHeaderSize, &now.header_bytes);
+  watch.curl.get(watch.handle, kConnectTime, &now.connected);
+  watch.curl.get(watch.handle, kPretransferTime, &now.sent);
+  watch.curl.get(watch.handle, kHeaderSize, &now.header_bytes);
   const auto time = Watch::Clock::now();
   if (now == watch.seen) {
     watch.silent = time - watch.last >= watch.limit;
