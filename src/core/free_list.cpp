@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <new>
 #include <utility>
 #include <vector>
 
@@ -210,10 +211,14 @@ struct ThreadGuard {
   }
 };
 
-/// False if the thread is at its end.
-bool enter_thread() {
+/// False if the thread is at its end, or cannot have lists for lack of memory.
+bool enter_thread() noexcept {
   if (thread_ended) return false;
-  thread_local const ThreadGuard guard;  // NOLINT(*-exit-time-destructors): what it is for
+  try {
+    thread_local const ThreadGuard guard;  // NOLINT(*-exit-time-destructors): what it is for
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
   return true;
 }
 

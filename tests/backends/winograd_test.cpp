@@ -8,6 +8,9 @@
 // With stride 2: 0.5e-6 to 1.5e-6 against 0.4e-6 to 3.1e-6 for the convolution and the gradient of
 // its input, 0.4e-6 to 0.5e-6 against 0.2e-6 to 0.9e-6 for that of the weights; root mean squares
 // 0.3e-6 to 0.5e-6 against 0.2e-6 to 1.1e-6.
+#include <malloc.h>
+#include <sys/resource.h>
+
 #include <cstdlib>
 
 #include <facula/backends.h>
@@ -311,6 +314,26 @@ TEST(Winograd, LongGradientsOfWeightsStayBelowTheStatedBound) {
   const double exact = std::pow(static_cast<double>(0.3f), 2) * kImages * kSide * kSide;
   EXPECT_LT(largest(gradient.to(kFloat64) - exact), kStatedBoundOfWeights * exact);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they keep books of memory
+TEST(Winograd, GradientsOfWeightsOfManyTilesHaveNoPageFaults) {
+  // The C library's, in a process that has not freed anything large yet.
+  mallopt(M_TRIM_THRESHOLD, 128 << 10);
+  mallopt(M_MMAP_THRESHOLD, 128 << 10);
+  Source source(41);
+  const Problem p{128, 32, 32, 32, 32, {1, 1}, 2};
+  const Operands of(source, p, kChannelsLast);
+  const auto call = [&] {
+    conv2d_backward_weight(of.grad, of.x, {3, 3}, p.strides(), p.padding);
+  };
+  for (int i = 0; i < 3; ++i) call();
+  rusage before{}, after{};
+  getrusage(RUSAGE_SELF, &before);
+  for (int i = 0; i < 4; ++i) call();
+  getrusage(RUSAGE_SELF, &after);
+  EXPECT_LT(after.ru_minflt - before.ru_minflt, 20);
+}
+#endif
 
 TEST(Winograd, LeavesSumsTooLongForTheBoundToOthers) {
   constexpr const char* kTooLong = "so many channels that errors could exceed the stated bound";

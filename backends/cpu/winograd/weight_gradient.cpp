@@ -10,8 +10,8 @@
 // that reading them takes less time, find them transformed.
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <span>
-#include <vector>
 
 #include "backends/cpu/caches.h"
 #include "backends/cpu/kernels/gemm.h"
@@ -85,28 +85,30 @@ struct Block {
 /// Those of every share and part in turn.
 class Blocks {
  public:
-  Blocks(const Correlation& s, const Cut& cut) : parts_(s.parts()) {
+  Blocks(const Correlation& s, const Cut& cut)
+      : parts_(s.parts()), firsts_(cut.shares * parts_ + 1), list_(count(s, cut)) {
     const std::int64_t channels = std::min(kChannels, s.channels);
     std::int64_t inputs = 0, gradients = 0;
+    std::int64_t number = 0, turn = 0;
     for (std::int64_t share = 0; share < cut.shares; ++share) {
       for (std::int64_t part = 0; part < parts_; ++part) {
-        firsts_.push_back(static_cast<std::int64_t>(list_.size()));
+        firsts_[turn++] = number;
         for (std::int64_t region = 0; region < Correlation::kRegions; ++region) {
-          const Filter& filter = s.part(part, region).filter;
-          const std::int64_t end = (share + 1) * s.tiles(region) / cut.shares;
-          const std::int64_t most =
-              std::max(kFewestAtATime, kTilesAtATime * filter.matrices / filter.positions);
-          for (std::int64_t tile = share * s.tiles(region) / cut.shares; tile < end; tile += most) {
-            list_.push_back({part, region, tile, std::min(most, end - tile),
-                             Buffer(filter.positions, most, channels),
-                             Buffer(filter.positions, most, cut.outputs), inputs, gradients});
-            inputs += list_.back().inputs.numel();
-            gradients += list_.back().gradients.numel();
+          const auto [begin, end, most] = tiles_of(s, cut, share, part, region);
+          const std::int64_t positions = s.part(part, region).filter.positions;
+          for (std::int64_t tile = begin; tile < end; tile += most) {
+            const Block& block =
+                *std::construct_at(list_.data() + number++,
+                                   Block{part, region, tile, std::min(most, end - tile),
+                                         Buffer(positions, most, channels),
+                                         Buffer(positions, most, cut.outputs), inputs, gradients});
+            inputs += block.inputs.numel();
+            gradients += block.gradients.numel();
           }
         }
       }
     }
-    firsts_.push_back(static_cast<std::int64_t>(list_.size()));
+    firsts_[turn] = number;
   }
   std::span<const Block> of(std::int64_t share, std::int64_t part) const {
     return between(share * parts_ + part, share * parts_ + part + 1);
@@ -116,15 +118,36 @@ class Blocks {
   }
 
  private:
+  /// The tiles of a region, `most` of which are a block.
+  struct Range {
+    std::int64_t begin, end, most;
+  };
+  static Range tiles_of(const Correlation& s, const Cut& cut, std::int64_t share, std::int64_t part,
+                        std::int64_t region) {
+    const Filter& filter = s.part(part, region).filter;
+    return {share * s.tiles(region) / cut.shares, (share + 1) * s.tiles(region) / cut.shares,
+            std::max(kFewestAtATime, kTilesAtATime * filter.matrices / filter.positions)};
+  }
+  static std::int64_t count(const Correlation& s, const Cut& cut) {
+    std::int64_t count = 0;
+    for (std::int64_t share = 0; share < cut.shares; ++share) {
+      for (std::int64_t part = 0; part < s.parts(); ++part) {
+        for (std::int64_t region = 0; region < Correlation::kRegions; ++region) {
+          const auto [begin, end, most] = tiles_of(s, cut, share, part, region);
+          count += divide_up(end - begin, most);
+        }
+      }
+    }
+    return count;
+  }
   std::span<const Block> between(std::int64_t first, std::int64_t end) const {
-    const auto begin = list_.begin();
-    return {begin + firsts_[static_cast<std::size_t>(first)],
-            begin + firsts_[static_cast<std::size_t>(end)]};
+    return {list_.data() + firsts_[first], list_.data() + firsts_[end]};
   }
 
   std::int64_t parts_;
-  std::vector<Block> list_;
-  std::vector<std::int64_t> firsts_;
+  // Not vectors: the C library gives memory of this size back, and pages would fault in each step.
+  Scratch<std::int64_t> firsts_;
+  Scratch<Block> list_;
 };
 
 /// Transforms the sums of a block to weight gradients, and puts these where they belong.
