@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <exception>
 #include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
 
+#include "base/thread_pool.h"
 #include "core/host_allocator.h"
 
 namespace facula {
@@ -222,12 +224,28 @@ bool enter_thread() noexcept {
   return true;
 }
 
+/// Gives the thread a magazine of each size that it has not used, as far as memory allows. For
+/// threads of loops, which may come to need one, and its pages, only after a thousand steps.
+void stock_other_classes(int size_class) noexcept {
+  for (int c = 0; c < kSmallClasses; ++c) {
+    FreeList& list = free_lists[c];
+    if (c == size_class || list.capacity != 0) continue;
+    try {
+      SharedPool::instance().fetch(list, c);
+    } catch (const std::exception&) {
+      return;
+    }
+    list.capacity = blocks_per_magazine(c);
+  }
+}
+
 }  // namespace
 
 FreeBlock* refill(int size_class) {
   FreeList& list = free_lists[size_class];
-  if (list.capacity == 0 && !enter_thread()) {
-    return SharedPool::instance().allocate_one(size_class);
+  if (list.capacity == 0) {
+    if (!enter_thread()) return SharedPool::instance().allocate_one(size_class);
+    if (base::in_parallel_region()) stock_other_classes(size_class);
   }
   list.capacity = blocks_per_magazine(size_class);
   if (list.spare != nullptr) {

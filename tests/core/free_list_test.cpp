@@ -10,6 +10,9 @@
 #include <vector>
 
 #include <facula/memory.h>
+#include <facula/parallel.h>
+
+#include "base/thread_pool.h"
 
 namespace facula {
 namespace {
@@ -135,6 +138,32 @@ TEST(FreeList, EndedThreadsLeaveTheirBlocksToOthers) {
   const int64_t before = slabs();
   for (int i = 0; i < 20; ++i) std::thread(work).join();
   EXPECT_EQ(slabs(), before);
+}
+
+TEST(FreeList, ThreadsOfALoopHaveBlocksOfAllSizesSinceTheirFirst) {
+  constexpr int kThreads = 7;  // some of which no other test here has started
+  const int threads_before = get_num_threads();
+  set_num_threads(kThreads);
+  std::vector<Block> held;  // what lies ready for any thread
+  for (size_t bytes = 64; bytes <= kSmallBlockLimit; bytes *= 2) {
+    const int64_t before = slabs();
+    while (slabs() == before) held.push_back({small_allocate(bytes), bytes});
+  }
+  const auto use_on_all = [&](size_t largest) {
+    std::atomic<int> arrived{0};
+    base::parallel_for(kThreads, [&](int64_t) {
+      for (size_t bytes = 64; bytes <= largest; bytes *= 2) {
+        small_free(small_allocate(bytes), bytes);
+      }
+      for (++arrived; arrived < kThreads;) std::this_thread::yield();
+    });
+  };
+  use_on_all(64);
+  const int64_t before = slabs();
+  use_on_all(kSmallBlockLimit);
+  EXPECT_EQ(slabs(), before);
+  for (const Block& block : held) small_free(block.memory, block.bytes);
+  set_num_threads(threads_before);
 }
 
 // Its destructor runs after that of the thread's lists, which it precedes in construction.
