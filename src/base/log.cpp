@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <pthread.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -7,6 +8,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "base/env.h"
@@ -31,7 +33,7 @@ spdlog::level::level_enum to_spdlog(LogLevel level) {
 // Never destroyed: destructors of other static objects may still log.
 spdlog::logger& logger() {
   static spdlog::logger* const instance = [] {
-    auto sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
+    auto sink = std::make_shared<spdlog::sinks::stderr_sink_st>();
     auto* created = new spdlog::logger("facula", std::move(sink));
     created->set_pattern("[%H:%M:%S.%e] [%n] [%l] %v");
     created->set_level(spdlog::level::trace);  // the filter is log_level()
@@ -58,6 +60,15 @@ std::atomic<LogLevel>& level() {
   return value;
 }
 
+/// Held by whoever writes.
+constinit std::mutex writing;
+
+/// A child of fork() must not find it locked by a thread that it lacks. Before all other handlers,
+/// so that it is locked after the mutexes under which somebody may log.
+[[gnu::constructor(101)]] void hold_across_fork() {
+  pthread_atfork([] { writing.lock(); }, [] { writing.unlock(); }, [] { writing.unlock(); });
+}
+
 }  // namespace
 
 LogLevel log_level() noexcept { return level().load(std::memory_order_relaxed); }
@@ -69,6 +80,7 @@ void set_log_level(LogLevel new_level) noexcept {
 namespace detail {
 
 void log_write(LogLevel message_level, std::string_view message) noexcept {
+  const std::lock_guard lock(writing);
   logger().log(to_spdlog(message_level), spdlog::string_view_t(message.data(), message.size()));
 }
 

@@ -45,7 +45,7 @@ class SpareSample {
   SpareSample() : sample_(std::move(base::per_thread<Spare>().sample)) {}
   ~SpareSample() {
     // A thread must not keep what a data set owns; names are what it can reuse.
-    for (Sample::Field& field : sample_.fields()) field.value = std::int64_t{0};
+    for (Sample::Field& field : sample_.fields()) field.set(std::int64_t{0});
     base::per_thread<Spare>().sample = std::move(sample_);
   }
   Sample& get() { return sample_; }

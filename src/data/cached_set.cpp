@@ -1,4 +1,6 @@
 // A data set that reads every sample of another one once.
+#include <unistd.h>
+
 #include <atomic>
 #include <memory>
 #include <utility>
@@ -49,21 +51,23 @@ class CachedDataset final : public Loading<Dataset> {
   void load(std::int64_t index, Sample& sample) const override {
     check_index(index, size_, "cached");
     Entry& entry = entries_[static_cast<std::size_t>(index)];
-    if (entry.state.load(std::memory_order_acquire) != State::ready) fill(entry, index);
+    if (entry.state.load(std::memory_order_acquire) != kFull) fill(entry, index);
     auto& fields = sample.fields();
     fields.resize(entry.fields.size());
     for (std::size_t i = 0; i < fields.size(); ++i) {
       const KeptField& kept = entry.fields[i];
       if (fields[i].name != kept.name) fields[i].name = kept.name;
-      fields[i].value = std::visit(HandOut{kept}, kept.value);
+      fields[i].set(std::visit(HandOut{kept}, kept.value));
     }
   }
 
  private:
-  enum class State : std::uint8_t { empty, reading, ready };
+  /// Of an entry: empty, full, or the process that is reading it.
+  using State = pid_t;
+  static constexpr State kEmpty = 0, kFull = -1;
 
   struct Entry {
-    std::atomic<State> state{State::empty};
+    std::atomic<State> state{kEmpty};
     std::vector<KeptField> fields;
 
     void become(State next) {
@@ -73,22 +77,27 @@ class CachedDataset final : public Loading<Dataset> {
   };
 
   /// Whoever wants a sample that is being read waits; if reading it fails, the next one tries
-  /// again.
+  /// again. Those that a thread of the parent was reading when it forked are read anew.
   void fill(Entry& entry, std::int64_t index) const {
+    const State reading = ::getpid();
     while (true) {
-      State state = State::empty;
-      if (entry.state.compare_exchange_strong(state, State::reading, std::memory_order_acquire))
+      State state = entry.state.load(std::memory_order_acquire);
+      if (state == kFull) return;
+      if (state == reading) {
+        entry.state.wait(reading, std::memory_order_acquire);
+      } else if (entry.state.compare_exchange_strong(state, reading, std::memory_order_acquire)) {
+        // Left as it is: the parent's thread may have been in the midst of writing it.
+        if (state != kEmpty) std::construct_at(&entry.fields);
         break;
-      if (state == State::ready) return;
-      entry.state.wait(State::reading, std::memory_order_acquire);
+      }
     }
     try {
       entry.fields = read(index);
     } catch (...) {
-      entry.become(State::empty);
+      entry.become(kEmpty);
       throw;
     }
-    entry.become(State::ready);
+    entry.become(kFull);
   }
 
   std::vector<KeptField> read(std::int64_t index) const {

@@ -37,7 +37,7 @@ class TensorDataset final : public Loading<Dataset> {
     fields.resize(tensors_.size());
     for (std::size_t i = 0; i < tensors_.size(); ++i) {
       fields[i].name.clear();
-      fields[i].value = tensors_[i][index];
+      fields[i].set(tensors_[i][index]);
     }
   }
 

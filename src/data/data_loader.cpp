@@ -29,6 +29,10 @@ void check_options(const DataLoaderOptions& options) {
                     "DataLoader: pin_memory is {}, expected 0, 1 or kAuto", options.pin_memory);
   check<ValueError>(options.timeout >= 0, "DataLoader: timeout is {}, expected 0 or more seconds",
                     options.timeout);
+  check<ValueError>(options.timeout == 0 || options.num_workers != 0,
+                    "DataLoader: a timeout of {} s with num_workers = 0, where the caller makes "
+                    "batches and cannot give up; take background threads, or no timeout",
+                    options.timeout);
   check<ValueError>(
       options.world_size >= 1 && options.rank >= 0 && options.rank < options.world_size,
       "DataLoader: rank {} of {}, expected 0 to one less than their number", options.rank,

@@ -9,6 +9,7 @@
 #include "base/cpu_info.h"
 #include "base/log.h"
 #include "base/thread_pool.h"
+#include "core/host_allocator.h"
 
 namespace facula::data {
 namespace {
@@ -73,9 +74,13 @@ Epoch::State::State(std::unique_ptr<BatchSource> batches,
   const std::lock_guard lock(loader_->mutex);
   if (!automatic_) {
     setting_ = {.workers = options_->num_workers};
-  } else if (!base::in_parallel_region()) {
-    // Others lie within a data set of another loader, and would wait for threads that may all be
-    // waiting for them: they make their batches themselves.
+  } else if (base::in_parallel_region()) {
+    // It lies within a data set of another loader, and would wait for threads that may all be
+    // waiting for it: the caller makes its batches.
+  } else if (options_->timeout > 0) {
+    // What the caller is busy with cannot be given up.
+    setting_ = {.workers = base::usable_cpus()};
+  } else {
     setting_ = loader_->tuner.setting();
     holds_tuner_ = !loader_->tuner_taken;
     probing_ = loader_->tuner.probing();
@@ -102,9 +107,11 @@ void Epoch::State::apply_or_do_without(const WorkerSetting& setting) {
 bool Epoch::State::apply(const WorkerSetting& setting) {
   setting_ = setting;
   ++generation_;
-  const auto wanted =
-      options_->prefetch == kAuto ? std::max(2, 2 * setting.workers) : options_->prefetch;
-  capacity_ = std::min(static_cast<std::size_t>(wanted), most_capacity_);
+  wanted_ = static_cast<std::size_t>(options_->prefetch == kAuto ? std::max(2, 2 * setting.workers)
+                                                                 : options_->prefetch);
+  // While nobody knows how large batches are, each thread makes one.
+  const auto threads_alone = static_cast<std::size_t>(std::max(setting.workers, 1));
+  capacity_ = std::min(wanted_, most_capacity_ > 0 ? most_capacity_ : threads_alone);
   if (setting.workers == 0) return true;
   LoaderThreads& threads = LoaderThreads::instance();
   threads_ = &threads;
@@ -278,15 +285,16 @@ StateDict Epoch::State::state_dict() {
   return loader_->saved(position_);
 }
 
-/// Batches that wait take an eighth of the memory at most.
+/// Batches that wait take an eighth of the memory at most that tensors may take.
 void Epoch::State::limit_memory(const Batch& batch) {
   std::int64_t bytes = 1;
   for (const Batch::Field& field : batch.fields()) {
     if (field.tensor.defined()) bytes += field.tensor.nbytes();
   }
-  most_capacity_ = static_cast<std::size_t>(
-      std::clamp<std::int64_t>(base::usable_memory_bytes() / 8 / bytes, 1, 1024));
-  capacity_ = std::min(capacity_, most_capacity_);
+  const std::int64_t memory = std::min(base::usable_memory_bytes(), host_memory_cap());
+  most_capacity_ = static_cast<std::size_t>(std::clamp<std::int64_t>(memory / 8 / bytes, 1, 1024));
+  const std::size_t before = std::exchange(capacity_, std::min(wanted_, most_capacity_));
+  if (setting_.workers > 0 && capacity_ > before) threads_.load()->wake();
 }
 
 double Epoch::State::cpu_seconds() const {

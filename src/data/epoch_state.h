@@ -97,7 +97,9 @@ struct Epoch::State : BackgroundJob, std::enable_shared_from_this<Epoch::State> 
   std::condition_variable changed_;
   WorkerSetting setting_;
   std::uint64_t generation_ = 0;
-  std::size_t capacity_ = 2, most_capacity_ = 1024;
+  /// Batches made ahead: as many as are wanted, but no more than memory has room for, which is 0 as
+  /// long as the size of a batch is unknown.
+  std::size_t capacity_ = 2, wanted_ = 2, most_capacity_ = 0;
   std::int64_t claimed_ = 0;
   int working_ = 0, left_behind_ = 0;  // threads
   bool closed_ = false;

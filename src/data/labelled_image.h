@@ -17,8 +17,8 @@ inline void set_labelled_image(Sample& sample, Image image, std::int64_t label) 
     fields[0].name = "image";
     fields[1].name = "label";
   }
-  fields[0].value = std::move(image);
-  fields[1].value = label;
+  fields[0].set(std::move(image));
+  fields[1].set(label);
 }
 
 }  // namespace facula::data

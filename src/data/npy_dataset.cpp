@@ -122,7 +122,7 @@ class NpyDataset final : public Loading<Dataset> {
     fields.resize(columns_.size());
     for (std::size_t i = 0; i < columns_.size(); ++i) {
       fields[i].name.clear();
-      fields[i].value = columns_[i].row(index);
+      fields[i].set(columns_[i].row(index));
     }
   }
 

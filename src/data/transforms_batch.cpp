@@ -24,7 +24,10 @@ Sample::Field& numbers_of(Sample& sample, const char* transform) {
   Sample::Field* first = nullptr;
   for (Sample::Field& field : sample.fields()) {
     const bool is_tensor = std::holds_alternative<Tensor>(field.value);
-    if (is_tensor && field.was_image) return field;
+    if (is_tensor && field.was_image) {
+      first = &field;
+      break;
+    }
     if (const auto* image = std::get_if<Image>(&field.value)) {
       check<ValueError>(image->defined(), "{}: the image is undefined; give it pixels", transform);
       check<ValueError>(image->is_float(), "{}: works on numbers; put it after ToTensor",

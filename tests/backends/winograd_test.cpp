@@ -323,9 +323,7 @@ TEST(Winograd, GradientsOfWeightsOfManyTilesHaveNoPageFaults) {
   Source source(41);
   const Problem p{128, 32, 32, 32, 32, {1, 1}, 2};
   const Operands of(source, p, kChannelsLast);
-  const auto call = [&] {
-    conv2d_backward_weight(of.grad, of.x, {3, 3}, p.strides(), p.padding);
-  };
+  const auto call = [&] { conv2d_backward_weight(of.grad, of.x, {3, 3}, p.strides(), p.padding); };
   for (int i = 0; i < 3; ++i) call();
   rusage before{}, after{};
   getrusage(RUSAGE_SELF, &before);

@@ -166,6 +166,26 @@ TEST(LoaderFaults, TimeoutsHoldWhileOthersKeepAllThreads) {
   EXPECT_EQ(numbers, counted(300));
 }
 
+TEST(LoaderFaults, TimeoutsHoldFromTheFirstBatchOn) {
+  struct Hanging : Dataset {
+    std::int64_t size() const override { return 4; }
+    Sample get(std::int64_t i) const override {
+      if (i == 0) released.wait(false);
+      return {i};
+    }
+    mutable std::atomic<bool> released{false};
+  };
+  const auto set = std::make_shared<Hanging>();
+  Epoch epoch = DataLoader(set, {.timeout = 0.1}).epoch(0);
+  Batch batch;
+  expect_error<SampleError>([&] { epoch.next(batch); }, {"sample 0", "0.1 s"});
+  set->released = true;
+  set->released.notify_all();
+  std::vector<std::int64_t> numbers;
+  while (epoch.next(batch)) append(numbers, batch);
+  EXPECT_EQ(numbers, counted(4));
+}
+
 TEST(LoaderFaults, ThreadsThatComeBackServeAgain) {
   const auto set = std::make_shared<Late>();
   const DataLoader loader(set, {.num_workers = 2, .timeout = 0.001});

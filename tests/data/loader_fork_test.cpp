@@ -1,7 +1,10 @@
 // Loaders in the child of a fork().
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <memory>
 #include <optional>
+#include <thread>
 
 #include <facula/error.h>
 
@@ -43,6 +46,32 @@ TEST(LoaderFork, EpochsWithThreadsStayWithTheParent) {
     while (epoch->next(batch)) {
     }
   }
+}
+
+TEST(LoaderFork, WhatTheParentIsCachingIsReadByTheChild) {
+  struct Slow : Dataset {
+    std::int64_t size() const override { return 12; }
+    Sample get(std::int64_t i) const override {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      return {i};
+    }
+  };
+  const DataLoader loader(cached(std::make_shared<Slow>()), {.num_workers = 2});
+  Epoch epoch = loader.epoch(0);
+  Batch batch;
+  ASSERT_TRUE(epoch.next(batch));
+  const auto rest = [&](Epoch& from) {
+    std::int64_t count = 0;
+    for (Batch next; from.next(next); ++count) EXPECT_EQ(next[0].item<std::int64_t>() % 12, count);
+    return count;
+  };
+  EXPECT_TRUE(in_a_child([&] {
+    Epoch anew = loader.epoch(1);
+    return rest(anew) == 12;
+  }));
+  while (epoch.next(batch)) {
+  }
+  EXPECT_EQ(batch.size(), 0u);
 }
 
 TEST(LoaderFork, EpochsWithoutThreadsGoOnInBoth) {

@@ -4,16 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <facula/data/data_loader.h>
 #include <facula/data/transforms.h>
 #include <facula/memory.h>
 
+#include "core/host_allocator.h"
 #include "data/pixel_source.h"
 #include "tests/io/encode_image.h"
 #include "tests/io/test_files.h"
@@ -95,6 +98,29 @@ TEST(LoaderMemory, HoldsTheBatchesMadeAheadAndNoMore) {
           << workers << " workers, prefetch " << prefetch;
     }
   }
+}
+
+/// Samples of 8 MiB.
+struct Large : Dataset {
+  static constexpr std::int64_t kMebibytes = 8;
+  std::int64_t size() const override { return 20; }
+  Sample get(std::int64_t) const override { return {zeros({kMebibytes << 18}, kFloat32)}; }
+};
+
+TEST(LoaderMemory, ThePartThatBatchesTakeIsOfTheCap) {
+  cpu::empty_cache();
+  const std::int64_t cap = host_memory_cap();
+  set_host_memory_cap(cpu::memory_reserved() + (std::int64_t{11 * Large::kMebibytes} << 20));
+  for (const int workers : {4, kAuto}) {
+    const DataLoader loader(std::make_shared<Large>(), {.num_workers = workers});
+    std::int64_t batches = 0;
+    for ([[maybe_unused]] const Batch& batch : loader.epoch(0)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(batches == 0 ? 200 : 5));
+      ++batches;
+    }
+    EXPECT_EQ(batches, 20) << workers << " workers";
+  }
+  set_host_memory_cap(cap);
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

@@ -469,6 +469,7 @@ TEST(Loader, RefusesOptionsThatMakeNoSense) {
   fails({.num_workers = -2}, "num_workers");
   fails({.prefetch = 0}, "prefetch");
   fails({.timeout = -1}, "timeout");
+  fails({.num_workers = 0, .timeout = 1}, "timeout of 1 s with num_workers = 0");
   fails({.rank = 2, .world_size = 2}, "rank 2");
   fails({.shuffle = true, .sampler = sampler}, "sampler");
   fails({.batch_size = 2,

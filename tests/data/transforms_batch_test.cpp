@@ -207,6 +207,36 @@ TEST(RandomErasing, WhatFollowsTakesTheSameImage) {
                RandomErasing({.p = 1})(no_pixels, random));
 }
 
+// Loaders and data sets make samples where others were.
+TEST(RandomErasing, IsForgottenWithTheSample) {
+  struct Masked : Dataset {
+    std::int64_t size() const override { return 2; }
+    Sample get(std::int64_t) const override {
+      return {{"mask", full({1, 4, 4}, 0.25)}, {"image", Image(full({3, 4, 4}, 51, kUInt8))}};
+    }
+  };
+  const DatasetPtr masked = cached(std::make_shared<Masked>());
+  const DatasetPtr images = from_tensors(zeros({2, 3, 4, 4}, kUInt8), zeros({2}, kInt64), 2);
+  const Transform erase = Compose({ToTensor(), RandomErasing({.p = 1})});
+  const Transform normalize = Compose({ToTensor(), Normalize({0.5}, {0.5})});
+  for (auto& batch : DataLoader(images, {.transform = erase, .num_workers = 0}).epoch(0)) {
+    EXPECT_EQ(batch.size(), 2u);
+  }
+  for (auto& batch : DataLoader(masked, {.transform = normalize, .num_workers = 0}).epoch(0)) {
+    EXPECT_EQ(batch["mask"].max().item<float>(), 0.25f);
+    EXPECT_NEAR(batch["image"].max().item<float>(), -0.6f, 1e-6);
+  }
+  const DatasetPtr bytes = tensor_dataset({full({2, 3, 4, 4}, 51, kUInt8), zeros({2}, kInt64)});
+  for (const DatasetPtr& set : {masked, images, bytes}) {
+    Sample sample;
+    images->load(0, sample);
+    Random random(1, 0, 0);
+    erase(sample, random);
+    set->load(1, sample);
+    for (const Sample::Field& field : sample.fields()) EXPECT_FALSE(field.was_image);
+  }
+}
+
 TEST(RandomErasing, FollowsToTensor) {
   const std::vector<std::uint8_t> pixels(10 * 10 * 3, 255);
   Sample sample{std::int64_t{1}, Image(pixels.data(), 10, 10, 3)};

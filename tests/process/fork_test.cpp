@@ -11,6 +11,8 @@
 #include <facula/backends.h>
 #include <facula/nn.h>
 
+#include "base/log.h"
+
 #if defined(FACULA_FORKS_WITH_THREADS)
 namespace facula {
 namespace {
@@ -84,6 +86,20 @@ TEST(Fork, ImplementationsCanBeMeasuredWhileOthersAre) {
     })) << i;
   }
   backends::cpu::benchmark(false);
+}
+
+TEST(Fork, MessagesCanBeLoggedWhileOthersAre) {
+  ::testing::internal::CaptureStderr();
+  {
+    const Meanwhile logging([] { log_warning("one of many messages"); });
+    for (int i = 0; i < 20; ++i) {
+      EXPECT_TRUE(in_a_child([] {
+        log_warning("the child's");
+        return true;
+      }));
+    }
+  }
+  ::testing::internal::GetCapturedStderr();
 }
 
 TEST(Fork, GradientsCanBeComputedWhileOthersAre) {

@@ -55,7 +55,8 @@ struct DataLoaderOptions {
   /// its shard. Lack of memory (OutOfMemory, std::bad_alloc) is always thrown, as it comes.
   bool skip_errors = false;
   /// Seconds after which waiting for a batch is an error: SampleError, naming the sample, or Error
-  /// if all threads are kept by other loaders; 0: only a warning, after 30 seconds.
+  /// if all threads are kept by other loaders; 0: only a warning, after 30 seconds. Only background
+  /// threads can be given up: with a timeout, kAuto is one for each CPU, and 0 threads are refused.
   double timeout = 0;
 };
 

@@ -26,6 +26,12 @@ class FACULA_API Sample {
     std::string name;
     Value value;
     bool was_image = false;  ///< a tensor that RandomErasing has made of an image
+
+    /// Another value, of which nothing is known.
+    void set(Value next) {
+      value = std::move(next);
+      was_image = false;
+    }
   };
 
   Sample() = default;
