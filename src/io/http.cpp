@@ -245,10 +245,12 @@ HttpResult http_fetch(const std::string& url, const FileDescriptor& file, uint64
   library.get(handle, kResponseCode, &status);
   constexpr long kWhole = 200, kPart = 206, kRangeNotSatisfiable = 416;
   HttpResult result;
-  result.cannot_resume = offset > 0 && (code == kRangeError || status == kRangeNotSatisfiable);
+  // libcurl takes a whole file of `offset` bytes for the one that is there, and leaves it out.
+  result.cannot_resume = offset > 0 && (code == kRangeError || status == kRangeNotSatisfiable ||
+                                        (code == kOk && status == kWhole));
   // What comes with others, such as "not modified" or "accepted", is not the file.
   const bool expected = status == (offset > 0 ? kPart : kWhole);
-  result.complete = code == kOk && expected && !result.cannot_resume;
+  result.complete = code == kOk && expected;
   result.worth_retrying = is_worth_retrying(code, status);
   if (!result.complete) {
     if (code == kOk && ::ftruncate(file.get(), static_cast<off_t>(offset)) != 0) {

@@ -12,7 +12,8 @@ struct HttpResult {
   bool complete = false;
   /// Whether another attempt may succeed: the connection broke, or the server was busy.
   bool worth_retrying = false;
-  /// Whether the server would have to send the file from its beginning.
+  /// Whether the server has nothing after `offset`, or would have to send the file from its
+  /// beginning.
   bool cannot_resume = false;
   std::string error;   ///< empty if complete
   std::string remedy;  ///< what to do about it

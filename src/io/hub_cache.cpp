@@ -86,12 +86,14 @@ class PartialFile {
   FileDescriptor file_;
 };
 
-/// Fills the partial file, going on after what is there if a checksum will tell whether the parts
-/// belong together: the file may have changed meanwhile. Returns whether there are several. Only
-/// what gets further than all attempts before is progress: a server that cannot resume, and breaks
-/// off each time, refills it for ever.
-bool transfer(PartialFile& partial, const std::string& url, int64_t timeout, bool checked) {
+/// Fills the partial file, going on after what is there if a checksum, which begins as `expected`
+/// does, will tell whether the parts belong together: the file may have changed meanwhile. Returns
+/// whether there are several. Only what gets further than all attempts before is progress: a server
+/// that cannot resume, and breaks off each time, refills it for ever.
+bool transfer(PartialFile& partial, const std::string& url, int64_t timeout,
+              const std::string& expected) {
   constexpr int kFruitlessAttempts = 3;
+  const bool checked = !expected.empty();
   int fruitless = 0;
   uint64_t furthest = 0;
   while (true) {
@@ -100,6 +102,8 @@ bool transfer(PartialFile& partial, const std::string& url, int64_t timeout, boo
     const HttpResult result = http_fetch(url, partial.file(), before, timeout, partial.path());
     if (result.complete) return before > 0;
     if (result.cannot_resume) {
+      // All may be there: of a process that was killed before it knew.
+      if (sha256_of_file(partial.path()).starts_with(expected)) return true;
       partial.clear();
       continue;  // from the beginning, where there is nothing to resume
     }
@@ -170,12 +174,11 @@ std::string HubCache::fetch(const WantedFile& wanted, int64_t timeout) const {
     return path;
   }
   const std::string expected = wanted.sha256.empty() ? content_of(wanted) : wanted.sha256;
-  const bool checked = !expected.empty();
-  const bool resumed = transfer(partial, wanted.url, timeout, checked);
+  const bool resumed = transfer(partial, wanted.url, timeout, expected);
   std::string sha256 = sha256_of_file(partial.path());
   if (!sha256.starts_with(expected) && resumed) {
     partial.clear();
-    transfer(partial, wanted.url, timeout, checked);
+    transfer(partial, wanted.url, timeout, expected);
     sha256 = sha256_of_file(partial.path());
   }
   if (!sha256.starts_with(expected)) {

@@ -228,6 +228,25 @@ class HubTest(HubTestCase):
         self.leave_partial('no-range', CONTENT[:5000])
         self.expect_file(self.url('no-range'), '--sha256', SHA256)
 
+    def test_complete_partial_file(self):
+        for name in 'whole', 'no-range':
+            self.server.requests.clear()
+            self.leave_partial(name, CONTENT)
+            self.expect_file(self.url(name), '--sha256', SHA256[:8])
+            self.assertEqual(self.server.requests, [(f'/{name}', f'bytes={len(CONTENT)}-')])
+            shutil.rmtree(self.home / 'hub')
+
+    def test_partial_file_as_long_as_the_whole(self):
+        for name in 'whole', 'no-range':
+            self.server.requests.clear()
+            self.leave_partial(name, bytes(len(CONTENT)))
+            # Requests for /no-range break off at first.
+            self.server.requests = [(f'/{name}', None)] * 2
+            self.expect_file(self.url(name), '--sha256', SHA256)
+            self.assertEqual([wanted for _, wanted in self.server.requests[2:]],
+                             [f'bytes={len(CONTENT)}-', None])
+            shutil.rmtree(self.home / 'hub')
+
     def test_server_without_ranges_that_always_breaks_off(self):
         self.expect_error(['cannot download', 'always-anew', 'check the address and the network'],
                           self.url('always-anew'), '--sha256', SHA256)
