@@ -53,15 +53,20 @@ enum Code : int {
   kOk = 0,
   kCouldNotResolveHost = 6,
   kCouldNotConnect = 7,
+  kHttp2Error = 16,
   kPartialFile = 18,
   kHttpError = 22,
   kTimedOut = 28,
   kRangeError = 33,
+  kTlsHandshakeError = 35,
   kNothing = 52,
   kSendError = 55,
   kReceiveError = 56,
   kUntrustedCertificate = 60,
   kUnreadableAuthorities = 77,
+  kHttp2StreamError = 92,
+  kHttp3Error = 95,
+  kQuicConnectError = 96,
 };
 
 struct Curl {
@@ -165,11 +170,16 @@ bool is_worth_retrying(int code, long status) {
   switch (code) {
     case kCouldNotResolveHost:
     case kCouldNotConnect:
+    case kHttp2Error:
     case kPartialFile:
     case kTimedOut:
+    case kTlsHandshakeError:
     case kNothing:
     case kSendError:
-    case kReceiveError: return true;
+    case kReceiveError:
+    case kHttp2StreamError:
+    case kHttp3Error:
+    case kQuicConnectError: return true;
     case kHttpError: return status >= kServerError || status == kTooManyRequests;
     default: return false;
   }

@@ -11,6 +11,7 @@ import os
 import pathlib
 import random
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
@@ -364,6 +365,9 @@ class HttpsTest(HubTestCase):
         shutil.copy(cls.authority, cls.authorities / f'{name}.0')
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(folder / 'server.pem', folder / 'server.key')
+        cls.http2 = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        cls.http2.load_cert_chain(folder / 'server.pem', folder / 'server.key')
+        cls.http2.set_alpn_protocols(['h2'])
         return Server(tls)
 
     def environment(self, **more):
@@ -388,6 +392,46 @@ class HttpsTest(HubTestCase):
         self.expect_error(['certificate', "'localhost'", 'check the address'],
                           self.url('whole', 'localhost'), SSL_CERT_FILE=str(self.authority))
         self.assertEqual(self.server.requests, [])
+
+    def expect_attempts(self, serve, attempts):
+        """Of a download from a server that does `serve` to every connection."""
+        connections = []
+
+        def run():
+            while True:
+                try:
+                    connections.append(listener.accept()[0])
+                except OSError:
+                    return
+                with connections[-1]:
+                    serve(connections[-1])
+
+        with socket.create_server(('127.0.0.1', 0)) as listener:
+            server = threading.Thread(target=run)
+            server.start()
+            url = f'https://127.0.0.1:{listener.getsockname()[1]}/x'
+            self.expect_error(['cannot download', url], url, SSL_CERT_FILE=str(self.authority))
+            listener.shutdown(socket.SHUT_RDWR)
+            server.join()
+        self.assertEqual(len(connections), attempts)
+
+    def test_broken_handshakes_are_tried_again(self):
+        self.expect_attempts(lambda connection: connection.recv(100), 3)
+
+    def test_broken_streams_of_http2_are_tried_again(self):
+        def serve(connection):
+            with self.http2.wrap_socket(connection, server_side=True) as stream:
+                if stream.selected_alpn_protocol() != 'h2':
+                    return  # to a libcurl without HTTP/2, whose connection breaks
+                received = b''
+                # A frame of the first request ends the preface and the settings.
+                while b'\0\0\0\1' not in received and (piece := stream.recv(10_000)):
+                    received += piece
+                settings, reset = b'\0\0\0\4\0\0\0\0\0', b'\0\0\4\3\0\0\0\0\1\0\0\0\2'
+                stream.sendall(settings + reset)
+                stream.recv(10_000)
+
+        self.expect_attempts(serve, 3)
 
     def test_authorities_that_are_not_there(self):
         absent = str(self.home / 'absent.pem')
