@@ -30,10 +30,15 @@ bool is_hexadecimal(std::string_view text) {
   return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-/// Whether `path` still names the open file, and not one that has taken its place.
-bool is_at(const FileDescriptor& file, const std::string& path) {
-  struct stat opened, named;
-  if (::fstat(file.get(), &opened) != 0) fail_system("examine", path, errno);
+struct stat status_of(const FileDescriptor& file, const std::string& path) {
+  struct stat status;
+  if (::fstat(file.get(), &status) != 0) fail_system("examine", path, errno);
+  return status;
+}
+
+/// Whether `path` still names the file that was opened, and not one that has taken its place.
+bool is_at(const struct stat& opened, const std::string& path) {
+  struct stat named;
   return ::stat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
          opened.st_dev == named.st_dev;
 }
@@ -50,30 +55,35 @@ class PartialFile {
       const int result = retry_interrupted([&] { return ::flock(descriptor, LOCK_EX); });
       if (result != 0) fail_system("lock", path_, errno);
       // Whoever had the lock has renamed the file, unless it is still the one of that name.
-      if (is_at(file_, path_)) return;
+      if (is_at(status_of(file_, path_), path_)) return;
       file_.close();
     }
   }
 
-  /// Another process that was forked meanwhile would keep the lock.
-  ~PartialFile() { ::flock(file_.get(), LOCK_UN); }
+  /// Removes what is of no use to a later attempt.
+  ~PartialFile() {
+    struct stat status;
+    const bool useless =
+        ::fstat(file_.get(), &status) == 0 && (!worth_keeping_ || status.st_size == 0);
+    // Others may have a file of that name by now.
+    if (useless && is_at(status, path_)) remove();
+    // Another process that was forked meanwhile would keep the lock.
+    ::flock(file_.get(), LOCK_UN);
+  }
   PartialFile(const PartialFile&) = delete;
   PartialFile& operator=(const PartialFile&) = delete;
 
   const FileDescriptor& file() const { return file_; }
   const std::string& path() const { return path_; }
 
-  uint64_t size() const {
-    struct stat status;
-    if (::fstat(file_.get(), &status) != 0) fail_system("examine", path_, errno);
-    return static_cast<uint64_t>(status.st_size);
-  }
+  uint64_t size() const { return static_cast<uint64_t>(status_of(file_, path_).st_size); }
 
   void clear() {
     if (::ftruncate(file_.get(), 0) != 0) fail_system("truncate", path_, errno);
   }
 
   void remove() { ::unlink(path_.c_str()); }
+  void set_worth_keeping(bool worth_keeping) { worth_keeping_ = worth_keeping; }
 
   /// Makes the content durable under another name.
   void rename_to(const std::string& target) {
@@ -84,6 +94,7 @@ class PartialFile {
  private:
   std::string path_;
   FileDescriptor file_;
+  bool worth_keeping_ = true;
 };
 
 /// Fills the partial file, going on after what is there if a checksum, which begins as `expected`
@@ -115,7 +126,6 @@ bool transfer(PartialFile& partial, const std::string& url, int64_t timeout,
         after > 0 && checked
             ? fmt::format("; the {} bytes that have arrived are kept for the next attempt", after)
             : "";
-    if (after == 0 || !checked) partial.remove();
     fail<IoError>("cannot download {}: {}{}; {}", url, result.error, kept, result.remedy);
   }
 }
@@ -155,7 +165,7 @@ std::string HubCache::find(const WantedFile& wanted) const {
     const FileDescriptor file = open_for_reading(path);
     if (sha256_of_file(file, path) == sha256) return path;
     // Others may have downloaded it anew while this one was read.
-    if (!is_at(file, path)) continue;
+    if (!is_at(status_of(file, path), path)) continue;
     log_warning("the cached file {} is damaged and removed", path);
     std::error_code ignored;
     std::filesystem::remove(path, ignored);
@@ -174,6 +184,7 @@ std::string HubCache::fetch(const WantedFile& wanted, int64_t timeout) const {
     return path;
   }
   const std::string expected = wanted.sha256.empty() ? content_of(wanted) : wanted.sha256;
+  partial.set_worth_keeping(!expected.empty());
   const bool resumed = transfer(partial, wanted.url, timeout, expected);
   std::string sha256 = sha256_of_file(partial.path());
   if (!sha256.starts_with(expected) && resumed) {

@@ -10,6 +10,7 @@ import http.server
 import os
 import pathlib
 import random
+import resource
 import shutil
 import socket
 import ssl
@@ -224,6 +225,15 @@ class HubTest(HubTestCase):
         self.assertEqual(done.returncode, 1)
         self.assertNotIn('are kept', done.stderr)
         self.assertFalse(self.partial('never').exists())
+
+    def test_a_file_that_cannot_be_written(self):
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        self.addCleanup(resource.setrlimit, resource.RLIMIT_FSIZE, limits)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limits[1]))
+        self.expect_error(['cannot write'], self.url('whole'))
+        self.assertEqual(list((self.home / 'hub/partial').glob('*')), [])
+        self.expect_error(['cannot write'], self.url('whole'), '--sha256', SHA256)
+        self.assertEqual(self.partial('whole').read_bytes(), CONTENT[:50_000])
 
     def test_server_without_ranges(self):
         self.leave_partial('no-range', CONTENT[:5000])
