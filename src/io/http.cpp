@@ -253,13 +253,14 @@ HttpResult http_fetch(const std::string& url, const FileDescriptor& file, uint64
   if (watch.silent) code = kTimedOut;
   long status = 0;
   library.get(handle, kResponseCode, &status);
-  constexpr long kWhole = 200, kPart = 206, kRangeNotSatisfiable = 416;
+  constexpr long kWhole = 200, kWholeByProxy = 203, kPart = 206, kRangeNotSatisfiable = 416;
+  const bool whole = status == kWhole || status == kWholeByProxy;
   HttpResult result;
   // libcurl takes a whole file of `offset` bytes for the one that is there, and leaves it out.
   result.cannot_resume = offset > 0 && (code == kRangeError || status == kRangeNotSatisfiable ||
-                                        (code == kOk && status == kWhole));
+                                        (code == kOk && whole));
   // What comes with others, such as "not modified" or "accepted", is not the file.
-  const bool expected = status == (offset > 0 ? kPart : kWhole);
+  const bool expected = offset > 0 ? status == kPart : whole;
   result.complete = code == kOk && expected;
   result.worth_retrying = is_worth_retrying(code, status);
   if (!result.complete) {

@@ -47,6 +47,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.reply(302, b'', Location='/whole')
         if path.startswith('/status/'):
             return self.reply(int(path.removeprefix('/status/')), b'')
+        if path == '/by-proxy':
+            return self.reply(203, CONTENT)
         if path == '/to-file':
             return self.reply(302, b'', Location='file:///etc/passwd')
         if path == '/hang':
@@ -298,6 +300,13 @@ class HubTest(HubTestCase):
                               self.url(f'status/{status}'))
         self.assertEqual(len(self.server.requests), 3)
         self.assertEqual(list((self.home / 'hub/partial').glob('*')), [])
+
+    def test_answers_of_a_proxy(self):
+        self.expect_file(self.url('by-proxy'))
+        for content in CONTENT[:5000], CONTENT:
+            shutil.rmtree(self.home / 'hub')
+            self.leave_partial('by-proxy', content)
+            self.expect_file(self.url('by-proxy'), '--sha256', SHA256)
 
     def test_a_server_that_hangs(self):
         self.expect_error(['hang', 'nothing came for 1 s'], self.url('hang'), '--timeout', 1)
