@@ -105,6 +105,9 @@ struct HubDownloadOptions {
   std::int64_t timeout = 30;
 };
 
+/// The exit status after a signal is this and its number, as shells report it.
+constexpr int kSignalled = 128;
+
 // Each returns the program's exit status. With `json`, standard output gets
 // exactly one line and standard error the rest.
 int run_train(const TrainOptions& options);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -212,7 +213,12 @@ int run_data_bench(const DataBenchOptions& options) {
 int run_data_pack(const DataPackOptions& options) {
   const data::Part part = options.part == "train" ? data::Part::train : data::Part::test;
   const data::ImageDatasetPtr set = open_data(options.data, part);
-  data::pack(*set, options.out, {.shorter_side = options.shorter_side});
+  const int signal = data::pack(*set, options.out,
+                                {.shorter_side = options.shorter_side, .stop_on_interrupt = true});
+  if (signal != 0) {
+    std::fputs(fmt::format("interrupted; '{}' is as it was\n", options.out).c_str(), stderr);
+    return kSignalled + signal;
+  }
   fmt::print("{} images are in {}\n", set->size(), options.out);
   return 0;
 }

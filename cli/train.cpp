@@ -29,7 +29,6 @@
 namespace facula::cli {
 namespace {
 
-constexpr int kSignalled = 128;  // and the signal's number, as shells report it
 constexpr std::int64_t kCropPadding = 4;
 constexpr std::int64_t kEvaluationBatch = 256;
 constexpr double kMomentum = 0.9;

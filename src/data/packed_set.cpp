@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "base/check.h"
+#include "base/interrupt.h"
 #include "base/thread_pool.h"
 #include "data/labelled_image.h"
 #include "data/loading.h"
@@ -154,16 +155,18 @@ class PackedDataset final : public Loading<ImageDataset> {
 
 }  // namespace
 
-void pack(const ImageDataset& set, const std::string& path, const PackOptions& options) {
+int pack(const ImageDataset& set, const std::string& path, const PackOptions& options) {
   check<ValueError>(options.shorter_side >= 0, "pack: shorter_side is {}, expected 0 or more",
                     options.shorter_side);
   check_info(set.info());
   PackedIndex index{.info = set.info(), .records = {}, .sources = {}};
+  const base::InterruptGuard interrupt(options.stop_on_interrupt);
   PackWriter writer(path);
   std::string start(Format::kMagic);
   start += {static_cast<char>(Format::kVersion), '\0', '\0', '\0'};
   writer.write(start);
   for (std::int64_t first = 0; first < set.size(); first += kChunk) {
+    if (const int signal = interrupt.signal()) return signal;
     const std::int64_t count = std::min(kChunk, set.size() - first);
     Decoded images[kChunk];
     base::parallel_for(
@@ -186,9 +189,11 @@ void pack(const ImageDataset& set, const std::string& path, const PackOptions& o
           {static_cast<const char*>(pixels.raw_data()), static_cast<std::size_t>(pixels.nbytes())});
     }
   }
+  if (const int signal = interrupt.signal()) return signal;
   writer.align();
   writer.write(format_packed_index(index, writer.offset()));
   writer.commit();
+  return 0;
 }
 
 ImageDatasetPtr packed(const std::string& path) { return std::make_shared<PackedDataset>(path); }

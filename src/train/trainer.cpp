@@ -15,8 +15,8 @@
 #include <facula/version.h>
 
 #include "base/check.h"
+#include "base/interrupt.h"
 #include "train/checkpointer.h"
-#include "train/interrupt.h"
 #include "train/progress.h"
 #include "train/run_folder.h"
 #include "train/run_state.h"
@@ -103,7 +103,7 @@ class EvalMode {
 /// Nothing if `interrupt` came before the end.
 std::optional<Metrics> evaluate_until(nn::Module& model, const data::DataLoader& loader,
                                       const Loss& loss, std::optional<bool> accuracy,
-                                      const InterruptGuard* interrupt) {
+                                      const base::InterruptGuard* interrupt) {
   if (const auto& dataset = loader.dataset()) {  // no stream
     check<ValueError>(loader.size() >= 1, "evaluate: {} samples make no batch of {}",
                       dataset->size(), loader.options().batch_size);
@@ -169,7 +169,7 @@ struct Trainer::Run {
   const RunParts parts;
   ProgressDisplay display;
   RunFolder folder;
-  InterruptGuard interrupt;
+  base::InterruptGuard interrupt;
   CheckpointFolder checkpoints;
   Checkpointer checkpointer;
 

@@ -12,7 +12,6 @@ import os
 import pathlib
 import random
 import re
-import signal
 import struct
 import subprocess
 import tempfile
@@ -549,39 +548,6 @@ class Training(ProgramTest):
         for interval in ('0', '-3s', '1.5steps', 'soon', '5x', 'nan', '0x10s', ' 5s', '+5s', ''):
             self.expect_usage_error([interval, '500steps'],
                                     *self.train_arguments('--checkpoint-every', interval))
-
-    def interrupt(self, number, out):
-        with subprocess.Popen([PROGRAM, *map(str, self.train_arguments(
-                '--epochs', 100000, '--json', out=out))], stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE, text=True) as process:
-            for line in process.stderr:
-                if line.startswith('epoch 2/'):
-                    break
-            process.send_signal(number)
-            output, _ = process.communicate(timeout=60)
-        result = json.loads(output)
-        self.assertTrue(result['interrupted'])
-        read_safetensors(self.folder / out / 'model.safetensors')
-        newest = max((self.folder / out / 'checkpoints').iterdir())
-        self.assertEqual(newest.name, f'checkpoint-{result["steps"]:09}.safetensors')
-        return process.returncode
-
-    def test_interrupt(self):
-        self.assertEqual(self.interrupt(signal.SIGINT, 'interrupted'), 130)
-        self.assertEqual(self.interrupt(signal.SIGTERM, 'terminated'), 143)
-
-    def test_interrupt_without_checkpoints(self):
-        arguments = self.train_arguments('--epochs', 100000, '--checkpoint-every', 'off', out='off')
-        with subprocess.Popen([PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE,
-                              text=True) as process:
-            text = ''
-            for line in process.stdout:
-                text += line
-                if line.startswith('epoch 2/'):
-                    process.send_signal(signal.SIGINT)
-        self.assertEqual(process.returncode, 130)
-        self.assertIn('there is no checkpoint to resume', text)
-        self.assertNotIn('--resume', text)
 
 
 if __name__ == '__main__':

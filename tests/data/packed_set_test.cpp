@@ -1,6 +1,7 @@
 #include <zlib.h>
 
 #include <cmath>
+#include <csignal>
 #include <functional>
 
 #include <facula/data/dataset.h>
@@ -127,6 +128,33 @@ TEST(Packed, AFailureLeavesNothing) {
   expect_error<ValueError>([&] { pack(set, folder / "set.fpk"); }, {"2147483649 classes"});
   EXPECT_TRUE(folder.names().empty());
   expect_error([&] { pack(*counting_set(1), folder / "absent/set.fpk"); }, {"absent"});
+}
+
+/// Many, and a signal comes while the fourth is written.
+class Interrupted : public Growing {
+ public:
+  std::int64_t size() const override { return 40; }
+  std::string source(std::int64_t i) const override {
+    ++asked;
+    if (i == 3) std::raise(SIGTERM);
+    return Growing::source(i);
+  }
+
+  mutable int asked = 0;
+};
+
+TEST(Packed, ASignalEndsTheWorkAndLeavesNothing) {
+  const TempFolder folder;
+  put(folder / "set.fpk", "before");
+  const auto former = std::signal(SIGTERM, [](int) {});
+  const Interrupted heeding, heedless;
+  EXPECT_EQ(pack(heeding, folder / "set.fpk", {.stop_on_interrupt = true}), SIGTERM);
+  EXPECT_LT(heeding.asked, 40);
+  EXPECT_EQ(folder.names().size(), 1u);
+  EXPECT_EQ(io::get(folder / "set.fpk"), "before");
+  EXPECT_EQ(pack(heedless, folder / "set.fpk"), 0);
+  EXPECT_EQ(packed(folder / "set.fpk")->size(), 40);
+  std::signal(SIGTERM, former);
 }
 
 TEST(Packed, TruncatedAtEveryByte) {

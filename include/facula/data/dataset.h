@@ -153,12 +153,15 @@ FACULA_API DatasetPtr npy_dataset(const std::vector<std::string>& paths);
 struct PackOptions {
   /// Shrink images whose shorter side is longer than this, keeping their shape; 0: never.
   std::int64_t shorter_side = 0;
+  /// SIGINT and SIGTERM end the work; a second signal kills the process as usual.
+  bool stop_on_interrupt = false;
 };
 /// Writes all images of a set, decoded, into one file that packed() maps into memory. The file
-/// appears when it is complete. Throws IoError, and ValueError for more than 2^31 classes, and for
-/// means or deviations that are not finite.
-FACULA_API void pack(const ImageDataset& set, const std::string& path,
-                     const PackOptions& options = {});
+/// appears when it is complete. Returns 0, or the signal that ended the work before, of which
+/// nothing stays then. Throws IoError, and ValueError for more than 2^31 classes, and for means or
+/// deviations that are not finite.
+FACULA_API int pack(const ImageDataset& set, const std::string& path,
+                    const PackOptions& options = {});
 /// A file made by pack(). Throws IoError for a damaged one.
 FACULA_API ImageDatasetPtr packed(const std::string& path);
 

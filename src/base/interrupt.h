@@ -1,14 +1,14 @@
-// Ctrl-C and SIGTERM end a training run after the current step.
+// Ctrl-C and SIGTERM end long work, such as a training run, where it may stop.
 #pragma once
 
 #include <csignal>
 
-namespace facula::train {
+namespace facula::base {
 
 /// While it lives, a first SIGINT or SIGTERM is only noted. A second of either has its usual
-/// effect, so that a run that hangs can be ended. The former handlers return when the last guard
-/// of the process ends: runs in several threads stop all at one signal. A signal that was ignored
-/// stays so: shells that are not interactive let their background jobs ignore SIGINT.
+/// effect, so that work that hangs can be ended. The former handlers return when the last guard
+/// of the process ends: work in several threads stops at one signal, all of it. A signal that was
+/// ignored stays so: shells that are not interactive let their background jobs ignore SIGINT.
 class InterruptGuard {
  public:
   static constexpr int kSignals[] = {SIGINT, SIGTERM};
@@ -27,4 +27,4 @@ class InterruptGuard {
   int seen_before_ = 0;
 };
 
-}  // namespace facula::train
+}  // namespace facula::base

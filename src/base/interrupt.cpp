@@ -1,11 +1,11 @@
-#include "train/interrupt.h"
+#include "base/interrupt.h"
 
 #include <atomic>
 #include <cstddef>
 #include <iterator>
 #include <mutex>
 
-namespace facula::train {
+namespace facula::base {
 namespace {
 
 // Signal handlers are the process's, so these cannot be members. Lock-free atomics may be used in
@@ -73,4 +73,4 @@ int InterruptGuard::signal() const {
   return enabled_ && signals_seen != seen_before_ ? last_signal.load() : 0;
 }
 
-}  // namespace facula::train
+}  // namespace facula::base
