@@ -481,8 +481,13 @@ int report(const std::string& message, int status) {
 /// `status`, or `failure` if the output is not complete. A full disk shows when the last of it goes
 /// there.
 int written(int status, int failure = 1) {
-  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return status;
-  return report(std::string("cannot write the output: ") + std::strerror(errno), failure);
+  const bool flushed = std::fflush(stdout) == 0;
+  const int error = errno;
+  if (flushed && !std::ferror(stdout)) return status;
+  // Who reads the output may have ended at the same Ctrl-C, and the run's status tells more.
+  if (status > kSignalled) return status;
+  const std::string reason = flushed ? "some of it is lost" : std::strerror(error);
+  return report("cannot write the output: " + reason, failure);
 }
 
 int run_program(int argc, char** argv) {

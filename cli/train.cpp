@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
+#include <cstdio>
 #include <ctime>
 #include <filesystem>
 #include <memory>
@@ -296,17 +298,20 @@ void check_parts(const data::ImageSetInfo& train, const data::ImageSetInfo& test
                   fmt::join(test.class_names, ", ")));
 }
 
+/// That nobody reads it shows when the program ends.
+void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
+
 /// `test` is missing after an interrupt.
 void print_summary(const TrainOptions& options, const std::string& folder,
                    const train::Result& result, const std::optional<train::Metrics>& test) {
   if (!options.json) {
     if (test) {
-      fmt::print(
+      print(fmt::format(
           "test {}  ({:.1f} s of training, {:.0f} items/s, {:.1f} % of the time for the loader)\n",
-          test->str(), result.seconds, result.items_per_s, 100 * result.loader_share);
+          test->str(), result.seconds, result.items_per_s, 100 * result.loader_share));
     }
-    if (result.steps > 0) fmt::print("weights and metrics are in {}\n", folder);
-    if (result.resumable && !test) fmt::print("go on with --resume --out {}\n", folder);
+    if (result.steps > 0) print(fmt::format("weights and metrics are in {}\n", folder));
+    if (result.resumable && !test) print(fmt::format("go on with --resume --out {}\n", folder));
     return;
   }
   JsonLine line;
@@ -330,7 +335,7 @@ void print_summary(const TrainOptions& options, const std::string& folder,
       .add("steps", result.steps)
       .add("resumed_from", result.resumed_from)
       .add("run_folder", folder);
-  fmt::print("{}\n", line.str());
+  print(line.str() + '\n');
 }
 
 train::Start start_of(const TrainOptions& options) {
@@ -351,6 +356,8 @@ train::CheckpointOptions checkpoint_options(const TrainOptions& options) {
 }  // namespace
 
 int run_train(const TrainOptions& options) {
+  // What was learned is worth more than the output, whose reader or room may be gone.
+  for (const int signal : {SIGPIPE, SIGXFSZ}) std::signal(signal, SIG_IGN);
   const train::Start start = start_of(options);
   check_options(options);
   if (options.threads > 0) set_num_threads(options.threads);

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/env.h"
+#include "base/signals.h"
 
 namespace facula {
 namespace {
@@ -50,6 +51,7 @@ LogLevel level_from_env() {
   for (size_t i = 0; i < kLevelNames.size(); ++i) {
     if (*name == kLevelNames[i]) return static_cast<LogLevel>(i);
   }
+  const base::WriteSignalsHeld held;
   logger().warn("FACULA_LOG='{}' is unknown and ignored; use debug, info, warning, error or off",
                 *name);
   return LogLevel::kInfo;
@@ -81,6 +83,7 @@ namespace detail {
 
 void log_write(LogLevel message_level, std::string_view message) noexcept {
   const std::lock_guard lock(writing);
+  const base::WriteSignalsHeld held;  // work goes on where nobody can be told of it
   logger().log(to_spdlog(message_level), spdlog::string_view_t(message.data(), message.size()));
 }
 

@@ -27,4 +27,19 @@ class SignalsHeld {
   sigset_t before_;
 };
 
+/// Holds SIGPIPE and SIGXFSZ back from the calling thread while it lives: the system raises them
+/// where nobody reads a pipe any more or a file reaches the limit on sizes, and they would end the
+/// program before the error of the write could tell.
+class WriteSignalsHeld {
+ public:
+  WriteSignalsHeld() noexcept;
+  /// Takes those that writes have raised, unless the program holds them back itself.
+  ~WriteSignalsHeld();
+  WriteSignalsHeld(const WriteSignalsHeld&) = delete;
+  WriteSignalsHeld& operator=(const WriteSignalsHeld&) = delete;
+
+ private:
+  sigset_t before_;
+};
+
 }  // namespace facula::base

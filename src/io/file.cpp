@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <filesystem>
 #include <system_error>
 #include <utility>
 
 #include "base/check.h"
+#include "base/signals.h"
 
 namespace facula::io {
 namespace {
@@ -63,30 +63,6 @@ void check_no_nul(const std::string& path) {
                  "cannot open a path with a NUL character at position {}; check the path",
                  path.find('\0'));
 }
-
-/// Holds SIGXFSZ back from the calling thread: the system raises it where a file reaches the limit
-/// on sizes, and it would end the program before the error could tell.
-class SizeSignalHeld {
- public:
-  SizeSignalHeld() {
-    sigemptyset(&signal_);
-    sigaddset(&signal_, SIGXFSZ);
-    pthread_sigmask(SIG_BLOCK, &signal_, &before_);
-  }
-  ~SizeSignalHeld() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SizeSignalHeld(const SizeSignalHeld&) = delete;
-  SizeSignalHeld& operator=(const SizeSignalHeld&) = delete;
-
-  /// Takes the one that a write has raised, unless the program holds it back itself.
-  void take() {
-    if (sigismember(&before_, SIGXFSZ) == 1) return;
-    const timespec at_once{};
-    retry_interrupted([&] { return ::sigtimedwait(&signal_, nullptr, &at_once); });
-  }
-
- private:
-  sigset_t signal_, before_;
-};
 
 int open_at(int folder, const char* name, int flags, mode_t mode) {
   return ::openat(folder, name, flags, mode);
@@ -172,15 +148,11 @@ std::vector<std::string> names_in(const std::string& folder) {
 }
 
 void write_all(int descriptor, std::span<const uint8_t> bytes, const std::string& path) {
-  SizeSignalHeld held;
+  const base::WriteSignalsHeld held;
   while (!bytes.empty()) {
     const ssize_t count = retry_interrupted(
         [&] { return system_calls.write(descriptor, bytes.data(), bytes.size()); });
-    if (count < 0) {
-      const int error = errno;
-      if (error == EFBIG) held.take();
-      fail_system("write", path, error);
-    }
+    if (count < 0) fail_system("write", path, errno);
     if (count == 0) fail_system("write", path, EIO);  // or this would never end
     bytes = bytes.subspan(static_cast<size_t>(count));
   }

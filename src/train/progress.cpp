@@ -9,6 +9,7 @@
 #include <cmath>
 
 #include "base/log.h"
+#include "base/signals.h"
 
 namespace facula::train {
 namespace {
@@ -22,8 +23,10 @@ std::size_t columns(std::FILE* terminal) {
   return known ? size.ws_col : 80;
 }
 
-/// Training goes on where nobody can be told of it, on a full disk for instance.
+/// Training goes on where nobody can be told of it, on a full disk or where a pipe's reader has
+/// ended, as `tee` does at the Ctrl-C that is meant for the run.
 void show(std::FILE* out, const std::string& text) {
+  const base::WriteSignalsHeld held;
   std::fputs(text.c_str(), out);
   std::fflush(out);
 }

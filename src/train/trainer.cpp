@@ -163,7 +163,7 @@ struct Trainer::Run {
   bool next_batch(data::Epoch& epoch, data::Batch& batch);
   void train_step(const data::Batch& batch);
   bool finish_epoch(const data::DataLoader* validation);
-  void report_loader();
+  void show(const EpochReport& report);
 
   const TrainerOptions& options;
   const RunParts parts;
@@ -261,10 +261,10 @@ bool Trainer::Run::train_epoch() {
     spent = seconds_since(start);
     state.epoch_seconds = before + spent;
     state.seconds = all_before + spent;
-    display.step(state.epoch, state.epoch_steps, state.totals.average(),
-                 static_cast<double>(state.totals.samples) / state.epoch_seconds);
     exhausted = !interrupt.interrupted();
     if (!exhausted) break;
+    display.step(state.epoch, state.epoch_steps, state.totals.average(),
+                 static_cast<double>(state.totals.samples) / state.epoch_seconds);
     // The end of the epoch has its own.
     if (state.epoch_steps < size) {
       checkpointer.after_step(moment(), [&] {
@@ -346,8 +346,9 @@ bool Trainer::Run::finish_epoch(const data::DataLoader* validation) {
   if (options.plateau) {
     options.plateau->step(report.validation ? report.validation->loss : report.training.loss);
   }
-  display.epoch(report);
-  report_loader();
+  // After an interrupt nobody may be reading any more: what is to be saved comes first.
+  const bool saves_first = interrupt.interrupted();
+  if (!saves_first) show(report);
   state.history.push_back(report);
   state.items += state.totals.samples;
   state.totals = {};
@@ -358,11 +359,13 @@ bool Trainer::Run::finish_epoch(const data::DataLoader* validation) {
   if (!problem.empty()) display.warning("the metrics of an epoch are not written: " + problem);
   if (options.on_epoch) options.on_epoch(report);
   checkpointer.after_epoch(moment(), score_of(report), [this] { return captured(); });
+  if (saves_first) show(report);
   return true;
 }
 
-/// What the loader has decided, when that is new.
-void Trainer::Run::report_loader() {
+/// An epoch, and what the loader has decided when that is new.
+void Trainer::Run::show(const EpochReport& report) {
+  display.epoch(report);
   std::string decision = parts.training.decision();
   if (decision == loader_decision) return;
   loader_decision = std::move(decision);

@@ -9,6 +9,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -82,6 +83,26 @@ class Progress(ProgramTest):
         self.assertNotIn('\x1b', shown)
         if seconds < 5:  # every 10 s there would be a line
             self.assertNotIn(' left', shown)
+
+    def test_an_interrupt_saves_all_where_nobody_reads_any_more(self):
+        # As in `facula train | tee log`, where tee ends at the same Ctrl-C.
+        for number in (signal.SIGINT, signal.SIGTERM):
+            out = self.folder / f'unread{number}'
+            with subprocess.Popen(self.arguments(out.name), stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, text=True) as process:
+                process.stdout.readline()
+                process.stdout.close()
+                begin, seen = time.monotonic(), 0
+                while seen < 3 and process.poll() is None:  # epochs that nobody is told of
+                    self.assertLess(time.monotonic(), begin + 60)
+                    metrics = out / 'metrics.jsonl'
+                    seen = metrics.read_text().count('\n') if metrics.exists() else 0
+                process.send_signal(number)
+                errors = process.stderr.read()
+            self.assertEqual(process.returncode, 128 + number, errors)
+            self.assertNotIn('cannot write', errors)
+            self.assertTrue(list((out / 'checkpoints').iterdir()))
+            self.assertTrue((out / 'model.safetensors').exists())
 
 
 if __name__ == '__main__':

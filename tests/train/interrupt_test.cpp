@@ -2,10 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <atomic>
+#include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <filesystem>
 #include <functional>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -98,6 +104,52 @@ TEST(Interrupt, RunsThatBeginLaterNoteTheirOwnSignal) {
   EXPECT_EQ(later.steps, 2);
   EXPECT_EQ(later.signal, SIGINT);
   EXPECT_EQ(std::signal(SIGINT, former), formerly);
+}
+
+// Whoever reads the progress may hang or have ended, as `tee` does at the same Ctrl-C.
+TEST(Interrupt, TheCheckpointComesBeforeTheLineOfTheEpoch) {
+  Classifier model;
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1});
+  const TempFolder folder;
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  ::fcntl(ends[1], F_SETFL, O_NONBLOCK);
+  const std::vector<char> much(4096);
+  while (::write(ends[1], much.data(), much.size()) > 0) {
+  }
+  ::fcntl(ends[1], F_SETFL, 0);  // a write waits for room now
+  std::fflush(stdout);
+  const int before = ::dup(1);
+  ::dup2(ends[1], 1);
+  ::close(ends[1]);
+  bool saved = false;
+  std::thread reader([&] {
+    const std::string file = folder / "run/checkpoints/checkpoint-000000004.safetensors";
+    for (int i = 0; i < 500 && !saved; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      saved = std::filesystem::exists(file);
+    }
+    std::vector<char> read(4096);
+    while (::read(ends[0], read.data(), read.size()) > 0) {
+    }
+  });
+  const auto former = std::signal(SIGINT, formerly);
+  Trainer trainer(model, optimizer,
+                  {.run_folder = folder / "run",
+                   .progress = Progress::standard_output,
+                   .on_step = [](const StepReport& report) {
+                     if (report.step == 4) std::raise(SIGINT);  // the last one of its epoch
+                   }});
+  const Result result = trainer.fit(loader_of(rows(64)));
+  std::fflush(stdout);
+  ::dup2(before, 1);  // closes the pipe, so that the reader ends
+  ::close(before);
+  reader.join();
+  ::close(ends[0]);
+  std::signal(SIGINT, former);
+  EXPECT_TRUE(saved);
+  EXPECT_EQ(result.signal, SIGINT);
+  EXPECT_EQ(result.epochs.size(), 1u);
 }
 
 // A signal while the run begins, where the model is put into training mode.
