@@ -62,8 +62,9 @@ struct Result {
 enum class Progress : std::uint8_t { none, standard_output, standard_error };
 
 /// When checkpoints are written to `checkpoints/` in the run folder, and which are kept. A thread
-/// of its own writes them; training waits only while the tensors are copied. One that is due while
-/// another is being written is postponed. A failure to write is a warning, and tried again within a
+/// of its own writes them; training waits while the tensors are copied, and until they are written
+/// where memory is too short for training beside the copies, or after a single step. One that is
+/// due while another is being written is postponed. A failure to write is a warning, and tried again within a
 /// minute; the last good checkpoint stays.
 struct CheckpointOptions {
   bool enabled = true;

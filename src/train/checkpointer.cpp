@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include <facula/memory.h>
+
 #include "base/check.h"
+#include "core/host_allocator.h"
 
 namespace facula::train {
 namespace {
@@ -24,6 +27,7 @@ Checkpointer::Checkpointer(CheckpointFolder& folder, const CheckpointOptions& op
 
 void Checkpointer::resumed(Moment moment, const StateDict& state) {
   last_ = moment;
+  first_step_ = moment.step;
   std::optional<std::int64_t> best;
   std::optional<Score> score;
   if (state.contains("best")) {
@@ -91,7 +95,15 @@ void Checkpointer::start(Moment moment, const std::optional<Score>& score, Captu
       state.set("best.of", best_score->of);
       state.set("best.value", best_score->value);
     }
-    writer_.start({.step = moment.step, .snapshot = snapshot_of(state), .score = score});
+    peak_ = std::max(peak_, cpu::max_memory_allocated());
+    const std::int64_t before = cpu::memory_allocated();
+    StateDict snapshot = snapshot_of(state);
+    const std::int64_t taken = cpu::memory_allocated() - before;
+    writer_.start({.step = moment.step, .snapshot = std::move(snapshot), .score = score});
+    // Training would fail for want of what the snapshot holds. One step is not enough to know by:
+    // it begins without the optimizer's state.
+    const bool measured = moment.step > first_step_ + 1;
+    if (!measured || peak_ + taken > host_memory_cap()) writer_.wait();
   } catch (const OutOfMemory& error) {
     report_failure(error.what());
   }

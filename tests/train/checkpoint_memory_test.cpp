@@ -1,0 +1,82 @@
+// Training beside a checkpoint that is being written, where memory is short.
+#include <facula/train.h>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <string_view>
+#include <thread>
+
+#include <facula/memory.h>
+
+#include "core/host_allocator.h"
+#include "tests/io/test_files.h"
+#include "tests/train/classifier.h"
+#include "tests/train/faulty_calls.h"
+
+namespace facula::train {
+namespace {
+
+using io::TempFolder;
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+
+/// Its one parameter takes 8 MiB, and so do its gradient and what an optimizer keeps of it.
+struct Large : nn::Module {
+  nn::Parameter weight{*this, "weight", zeros({2 * kMiB})};
+
+  Tensor forward(const Tensor& x) const override { return (weight * weight + weight) * x.mean(); }
+};
+
+Result fit(const TrainerOptions& options) {
+  Large model;
+  optim::SGD optimizer(model.parameters(), {.lr = 0.1, .momentum = 0.9});
+  TrainerOptions whole = options;
+  whole.epochs = 3;
+  whole.accuracy = false;
+  whole.loss = [](const Tensor& output, const Tensor&) { return output.square().mean(); };
+  return Trainer(model, optimizer, whole).fit(loader_of(rows(32)));
+}
+
+class CheckpointMemory : public ::testing::Test {
+ protected:
+  void SetUp() override { cpu::empty_cache(); }
+  void TearDown() override {
+    set_host_memory_cap(cap_);
+    cpu::empty_cache();
+  }
+
+ private:
+  std::int64_t cap_ = host_memory_cap();
+};
+
+TEST_F(CheckpointMemory, TrainingWaitsForTheWriterWhereBothDoNotFit) {
+  cpu::reset_peak_memory_stats();
+  fit({});
+  const std::int64_t needed = cpu::max_memory_allocated();
+  cpu::empty_cache();
+  const TempFolder folder;
+  const FaultyCalls slow(
+      [](int, const char* call) {
+        if (std::string_view(call) == "fsync") {
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        }
+        return Fault::none;
+      },
+      0);
+  // After every step, and where a program measures on its own.
+  for (const bool resets : {false, true}) {
+    cpu::reset_peak_memory_stats();
+    set_host_memory_cap(needed + 8 * kMiB);  // the snapshot has 16
+    const Result result = fit({.run_folder = folder / (resets ? "resets" : "run"),
+                               .checkpoints = {.every_steps = 1},
+                               .on_epoch = [resets](const EpochReport& report) {
+                                 if (resets && report.epoch == 2) cpu::reset_peak_memory_stats();
+                               }});
+    EXPECT_EQ(result.steps, 6);
+    EXPECT_TRUE(result.resumable);
+  }
+}
+
+}  // namespace
+}  // namespace facula::train
