@@ -64,8 +64,8 @@ enum class Progress : std::uint8_t { none, standard_output, standard_error };
 /// When checkpoints are written to `checkpoints/` in the run folder, and which are kept. A thread
 /// of its own writes them; training waits while the tensors are copied, and until they are written
 /// where memory is too short for training beside the copies, or after a single step. One that is
-/// due while another is being written is postponed. A failure to write is a warning, and tried again within a
-/// minute; the last good checkpoint stays.
+/// due while another is being written is postponed. A failure to write is a warning, and tried
+/// again within a minute; the last good checkpoint stays.
 struct CheckpointOptions {
   bool enabled = true;
   double every_seconds = 600;    ///< 0: whatever the time
@@ -136,8 +136,9 @@ struct TrainerOptions {
 ///   train::Trainer trainer(model, optimizer, {.epochs = 5, .run_folder = "runs/first",
 ///                                             .start = train::Start::resume});
 ///
-/// The training loader may serve evaluations, too, also during the run. Model and optimizer must
-/// outlive the trainer.
+/// Parameters of the optimizer that are not the model's are in the checkpoints, but not among the
+/// weights at the end. The training loader may serve evaluations, too, also during the run. Model
+/// and optimizer must outlive the trainer.
 class FACULA_API Trainer {
  public:
   Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options = {});
@@ -146,7 +147,8 @@ class FACULA_API Trainer {
   /// in training mode, modules below it may stay in eval mode. Throws ValueError, naming the step,
   /// the learning rate and the last good loss, as soon as a loss is not finite; the update that it
   /// would cause is not made. Throws ShapeError, before the first update, if output and targets are
-  /// not as the loss and the accuracy take them; IoError if the run folder is in use or cannot be
+  /// not as the loss and the accuracy take them; ValueError then, with a run folder, for a model
+  /// without parameters and buffers; IoError if the run folder is in use or cannot be
   /// written at the start or the end, and if it holds checkpoints of which none can be used;
   /// ValueError if it holds checkpoints of a run with other options, or any with Start::fresh, or
   /// weights and no checkpoint; with Start::overwrite it may hold anything.

@@ -1,6 +1,8 @@
 #include "train/run_state.h"
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include <facula/autograd.h>
 #include <facula/generator.h>
@@ -97,6 +99,39 @@ void check_presence(const char* name, bool saved, bool present) {
                     saved ? "with" : "without", name, present ? "one" : "none");
 }
 
+/// The parameters that the optimizer trains but the model does not have, such as a temperature that
+/// only the loss knows.
+std::vector<Tensor> loose_parameters(const RunParts& parts) {
+  std::set<const TensorImpl*> of_model;
+  for (const Tensor& one : parts.model.parameters()) of_model.insert(one.impl());
+  std::vector<Tensor> loose = parts.optimizer.parameters();
+  std::erase_if(loose, [&](const Tensor& one) { return of_model.contains(one.impl()); });
+  return loose;
+}
+
+/// They have no names, so their order tells which is which.
+StateDict state_of(const std::vector<Tensor>& loose) {
+  StateDict state;
+  for (std::size_t i = 0; i < loose.size(); ++i) state.set(std::to_string(i), loose[i].detach());
+  return state;
+}
+
+void check_fits(const StateDict& saved, const std::vector<Tensor>& loose) {
+  check<ValueError>(
+      saved.entries().size() == loose.size(),
+      "the checkpoint holds {} parameters that the optimizer trains but the model does not have, "
+      "this run has {}; give the optimizer the same ones, or make them members of the model",
+      saved.entries().size(), loose.size());
+  for (std::size_t i = 0; i < loose.size(); ++i) {
+    const Tensor& value = saved.tensor(std::to_string(i));
+    check<ValueError>(value.sizes() == loose[i].sizes(),
+                      "parameter {} of those that the optimizer trains but the model does not have "
+                      "is of size {} in the checkpoint, of size {} in this run; give the optimizer "
+                      "the same ones in the same order",
+                      i, value.sizes().str(), loose[i].sizes().str());
+  }
+}
+
 /// Whether every sample of a batch counts in the progress as it counts in the loader's position.
 bool counts_every_sample(const data::DataLoaderOptions& options) {
   return !options.skip_errors && !options.collate && !options.batch_transform &&
@@ -161,6 +196,8 @@ StateDict capture(const RunParts& parts, const RunState& state) {
   result.set("progress", numbers_of(state));
   result.set("history", tensor_of(state.history));
   result.set("model", parts.model.state_dict());
+  StateDict loose = state_of(loose_parameters(parts));
+  if (!loose.empty()) result.set("loose", std::move(loose));
   result.set("optimizer", parts.optimizer.state_dict());
   if (options.scheduler) result.set("scheduler", options.scheduler->state_dict());
   if (options.plateau) result.set("plateau", options.plateau->state_dict());
@@ -202,7 +239,15 @@ RunState restore(const RunParts& parts, const StateDict& checkpoint) {
   RunState state = state_of(checkpoint.dict("progress"));
   state.history = history_of(checkpoint.tensor("history"));
   state.loader = position_of(state, checkpoint.dict("loader"), parts.training.options());
+  const std::vector<Tensor> loose = loose_parameters(parts);
+  // Older checkpoints have none.
+  const StateDict saved = checkpoint.contains("loose") ? checkpoint.dict("loose") : StateDict();
+  check_fits(saved, loose);
   parts.model.load_state_dict(checkpoint.dict("model"));
+  for (std::size_t i = 0; i < loose.size(); ++i) {
+    const NoGradGuard no_grad;
+    Tensor(loose[i]).copy_(saved.tensor(std::to_string(i)));
+  }
   if (options.scheduler) options.scheduler->load_state_dict(checkpoint.dict("scheduler"));
   if (options.plateau) options.plateau->load_state_dict(checkpoint.dict("plateau"));
   // After the schedules: it has the rates as they were, whoever set them.

@@ -64,6 +64,15 @@ void check_trains(const nn::Module& model, const optim::Optimizer& optimizer) {
                     trained.size());
 }
 
+/// The weights of a run are the model's: those of a part that is none of its members would be gone.
+void check_has_weights(const nn::Module& model, const optim::Optimizer& optimizer) {
+  check<ValueError>(!model.state_dict().empty(),
+                    "Trainer: the model has neither parameters nor buffers, so model.safetensors "
+                    "would lack the optimizer's {} parameters; register the module that has them "
+                    "as a member of the model, with *this and a name",
+                    optimizer.parameters().size());
+}
+
 Score score_of(const EpochReport& report) {
   if (const auto& validation = report.validation) {
     if (!validation->has_accuracy()) return {"validation loss", -validation->loss};
@@ -314,7 +323,10 @@ void Trainer::Run::train_step(const data::Batch& batch) {
     state.totals.add("Trainer", value, batch, output, options.accuracy);
   }
   loss.backward();
-  if (state.steps == 1) check_trains(parts.model, optimizer);
+  if (state.steps == 1) {
+    check_trains(parts.model, optimizer);
+    if (folder.exists()) check_has_weights(parts.model, optimizer);
+  }
   if (options.clip_grad_norm > 0) {
     nn::utils::clip_grad_norm_(optimizer.parameters(), options.clip_grad_norm);
   }
