@@ -34,16 +34,23 @@ class FACULA_API StateDict {
   /// ValueError for an empty part of the name, for more than 64 parts, or where a leaf stands in
   /// the way.
   void set(std::string_view name, StateValue value);
-  /// The entry `name`. Throws ValueError, naming the entries there are, if it is missing.
-  const StateValue& at(std::string_view name) const;
-  /// Null if there is no such entry.
-  const StateValue* find(std::string_view name) const;
+  /// The entry `name`. Throws ValueError, naming the entries there are, if it is missing. What is
+  /// asked of a dictionary without a name, as in `model.state_dict().tensor("fc.weight")`, is given
+  /// by value.
+  const StateValue& at(std::string_view name) const&;
+  StateValue at(std::string_view name) const&&;
+  /// Null if there is no such entry. The value belongs to this dictionary, which must have a name.
+  const StateValue* find(std::string_view name) const&;
+  void find(std::string_view name) const&& = delete;
   bool contains(std::string_view name) const { return find(name) != nullptr; }
 
   /// Shorthands for at(name) of one type; throw ValueError where the entry is of another.
-  const Tensor& tensor(std::string_view name) const;
-  const StateDict& dict(std::string_view name) const;
-  const std::string& text(std::string_view name) const;
+  const Tensor& tensor(std::string_view name) const&;
+  Tensor tensor(std::string_view name) const&&;
+  const StateDict& dict(std::string_view name) const&;
+  StateDict dict(std::string_view name) const&&;
+  const std::string& text(std::string_view name) const&;
+  std::string text(std::string_view name) const&&;
   std::int64_t integer(std::string_view name) const;
   bool boolean(std::string_view name) const;
   /// Takes integers too.

@@ -114,7 +114,7 @@ void StateDict::set(std::string_view name, StateValue value) {
   }
 }
 
-const StateValue* StateDict::find(std::string_view name) const {
+const StateValue* StateDict::find(std::string_view name) const& {
   std::string_view rest = name;
   const StateDict* level = this;
   while (level) {
@@ -127,7 +127,7 @@ const StateValue* StateDict::find(std::string_view name) const {
   return nullptr;
 }
 
-const StateValue& StateDict::at(std::string_view name) const {
+const StateValue& StateDict::at(std::string_view name) const& {
   const StateValue* value = find(name);
   if (!value) {
     std::string known;
@@ -143,16 +143,20 @@ const StateValue& StateDict::at(std::string_view name) const {
   }
   return *value;
 }
+StateValue StateDict::at(std::string_view name) const&& { return at(name); }
 
-const Tensor& StateDict::tensor(std::string_view name) const {
+const Tensor& StateDict::tensor(std::string_view name) const& {
   return get<Tensor>(*this, name, "a tensor");
 }
-const StateDict& StateDict::dict(std::string_view name) const {
+Tensor StateDict::tensor(std::string_view name) const&& { return tensor(name); }
+const StateDict& StateDict::dict(std::string_view name) const& {
   return get<StateDict>(*this, name, "a tree");
 }
-const std::string& StateDict::text(std::string_view name) const {
+StateDict StateDict::dict(std::string_view name) const&& { return dict(name); }
+const std::string& StateDict::text(std::string_view name) const& {
   return get<std::string>(*this, name, "a string");
 }
+std::string StateDict::text(std::string_view name) const&& { return text(name); }
 std::int64_t StateDict::integer(std::string_view name) const {
   return get<std::int64_t>(*this, name, "an integer");
 }

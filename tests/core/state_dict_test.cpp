@@ -2,6 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
 #include <facula/error.h>
 
 namespace facula {
@@ -64,6 +69,36 @@ TEST(StateDict, ErrorsNameTheEntry) {
     EXPECT_THROW(state.set(name, 1), ValueError) << name;
     EXPECT_THROW(state.find(name), ValueError) << name;
   }
+}
+
+template <class Dict>
+concept Finds = requires(Dict&& state) {
+  std::forward<Dict>(state).find("");
+};
+
+StateDict made() {
+  StateDict state;
+  state.set("model.weight", full({3}, 2.0));
+  state.set("model.name", std::string(100, 'n'));
+  return state;
+}
+
+// References into what a function returns would outlive it.
+TEST(StateDict, OneWithoutANameGivesValues) {
+  const Tensor& weight = made().tensor("model.weight");
+  const StateDict& model = made().dict("model");
+  const std::string& name = made().dict("model").text("name");
+  const StateValue& value = made().at("model.name");
+  EXPECT_EQ(weight.to_vector<float>(), std::vector<float>(3, 2));
+  EXPECT_EQ(model.entries().size(), 2u);
+  EXPECT_EQ(name, std::string(100, 'n'));
+  EXPECT_EQ(*value.get_if<std::string>(), name);
+  static_assert(std::is_same_v<decltype(made().tensor("")), Tensor>);
+  static_assert(std::is_same_v<decltype(made().dict("")), StateDict>);
+  static_assert(std::is_same_v<decltype(made().text("")), std::string>);
+  static_assert(std::is_same_v<decltype(made().at("")), StateValue>);
+  static_assert(std::is_same_v<decltype(model.tensor("")), const Tensor&>);
+  static_assert(Finds<StateDict&> && Finds<const StateDict&> && !Finds<StateDict>);
 }
 
 TEST(StateDict, ManyEntriesAreFound) {
