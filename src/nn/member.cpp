@@ -29,6 +29,16 @@ std::mutex mutex;
 /// Lets the constructor of a free-standing parameter skip the lock.
 std::atomic<int> unfinished_count = 0;
 
+[[noreturn]] void fail_not_copied(const std::string& type, const std::string& member) {
+  fail<ValueError>(
+      "{}: its member \"{}\" was not copied along; copy a module as the type that it is, copy "
+      "every "
+      "member in a copy constructor of your own, and copy instead of assigning where a "
+      "std::variant "
+      "is to hold another alternative",
+      type, member);
+}
+
 std::vector<Module*>& unfinished_modules() {
   static auto& modules = *new std::vector<Module*>;
   return modules;
@@ -90,6 +100,11 @@ Member::Member(Kind kind, const Place& place) : kind_(kind) {
   check<ValueError>(!name.empty() && name.find('.') == std::string::npos,
                     "{}: \"{}\" cannot name a member; use a name without dots", parent.type_name(),
                     name);
+  // A copy constructor that leaves a member out runs its initializer, with *this and the name.
+  const bool awaited = std::ranges::any_of(parent.entries_, [&name](const Module::Entry& entry) {
+    return entry.source && entry.name == name;
+  });
+  if (awaited) fail_not_copied(parent.type_name(), name);
   // Nothing virtual is called: the parent may be about to construct the members after this one.
   const auto* list = dynamic_cast<const ModuleList*>(&parent);
   check<ValueError>(!parent.has_member(name) && !(list && list->has_item(name)),
@@ -243,12 +258,7 @@ void Module::check_uncut() const {
 
 void Module::check_complete() const {
   for (const Entry& entry : entries_) {
-    if (!entry.source) continue;
-    fail<ValueError>(
-        "{}: its member \"{}\" was not copied along; copy a module as the type that "
-        "it is, copy every member in a copy constructor of your own, and copy "
-        "instead of assigning where a std::variant is to hold another alternative",
-        type_name(), entry.name);
+    if (entry.source) fail_not_copied(type_name(), entry.name);
   }
 }
 

@@ -146,6 +146,26 @@ TEST(Members, CopiesOfAPartAreErrors) {
   EXPECT_ERROR(ValueError, "Linear: it is a copy of a Doubled", single(x));
 }
 
+// The initializer of what is left out runs instead.
+struct Forgetful : Module {
+  Forgetful() = default;
+  Forgetful(const Forgetful& other) : Module(other), kept(other.kept) {}
+
+  Parameter kept{*this, "kept", ones({1})};
+  Parameter scale{*this, "scale", ones({1})};
+};
+
+TEST(Members, ACopyConstructorThatForgetsOneIsTold) {
+  const Forgetful original;
+  EXPECT_ERROR(
+      ValueError,
+      "Forgetful: its member \"scale\" was not copied along; copy a module as the type that "
+      "it is, copy every member in a copy constructor of your own",
+      const Forgetful copy(original));
+  EXPECT_EQ(parameters_of(original), "kept scale ");
+  EXPECT_EQ(parameters_of(Forgetful()), "kept scale ");
+}
+
 TEST(Members, CopiesOfTheWholeOrOfABaseAreNone) {
   const Residual residual(Linear({.in = 1, .out = 1}), ReLU());
   const Tensor x = ones({1, 1}), expected = residual(x);
