@@ -175,10 +175,14 @@ bool Module::has_member(std::string_view name) const {
 Module::~Module() { UnfinishedCopies::remove(*this); }
 
 /// In the order of declaration, which is that of addresses within what a class declares:
-/// std::optional members come and go. Classes follow each other as they were constructed.
+/// std::optional members come and go. Classes follow each other as they were constructed: without
+/// virtual bases their members lie behind the module itself, in that order, whichever class they
+/// were emplaced through.
 void Module::add_entry(Entry entry) {
-  const auto next = std::ranges::find_if(entries_, [&entry](const Entry& own) {
-    return own.begin == entry.begin && std::less<>()(entry.object, own.object);
+  const std::less<const void*> before;
+  const auto next = std::ranges::find_if(entries_, [&](const Entry& own) {
+    const bool behind = !before(entry.object, this) && !before(own.object, this);
+    return (behind || own.begin == entry.begin) && before(entry.object, own.object);
   });
   entries_.insert(next, std::move(entry));
 }

@@ -270,6 +270,34 @@ TEST(Members, OfVirtualBasesComeFirst) {
   EXPECT_EQ(parameters_of(copy), kOrder);
 }
 
+struct Mixin {
+  virtual ~Mixin() = default;
+  double number = 1;
+};
+struct Plain : Module {
+  std::optional<Parameter> first;
+  Parameter second{*this, "second", ones({1})};
+};
+struct BehindMixin : Mixin, Plain {
+  std::optional<Parameter> third;
+  Parameter fourth{*this, "fourth", ones({1})};
+};
+
+TEST(Members, OfABaseThatIsNotTheFirstHaveTheirPlace) {
+  BehindMixin module;
+  module.third.emplace(module, "third", ones({1}));
+  module.first.emplace(module, "first", ones({1}));
+  constexpr const char* kOrder = "first second third fourth ";
+  EXPECT_EQ(parameters_of(module), kOrder);
+  EXPECT_EQ(parameters_of(BehindMixin(module)), kOrder);
+  BehindMixin assigned;
+  assigned = module;
+  EXPECT_EQ(parameters_of(assigned), kOrder);
+  module.first.reset();
+  static_cast<Plain&>(module).first.emplace(static_cast<Plain&>(module), "first", ones({1}));
+  EXPECT_EQ(parameters_of(module), kOrder);
+}
+
 struct Base : virtual Module {};
 struct Left : virtual Base {
   Linear fc{*this, "fc", {.in = 1, .out = 1}};
