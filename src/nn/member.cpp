@@ -32,10 +32,8 @@ std::atomic<int> unfinished_count = 0;
 [[noreturn]] void fail_not_copied(const std::string& type, const std::string& member) {
   fail<ValueError>(
       "{}: its member \"{}\" was not copied along; copy a module as the type that it is, copy "
-      "every "
-      "member in a copy constructor of your own, and copy instead of assigning where a "
-      "std::variant "
-      "is to hold another alternative",
+      "every member in a copy constructor of your own, and copy instead of assigning where a "
+      "std::variant is to hold another alternative",
       type, member);
 }
 
