@@ -63,6 +63,12 @@ bool RunFolder::has_results() const {
   return std::filesystem::exists(weights_path(), ignored);
 }
 
+bool RunFolder::has_metrics() const {
+  std::error_code ignored;
+  const std::uintmax_t bytes = std::filesystem::file_size(metrics_path_, ignored);
+  return !ignored && bytes > 0;
+}
+
 void RunFolder::remove_results() {
   std::error_code problem;
   std::filesystem::remove(weights_path(), problem);

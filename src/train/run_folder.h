@@ -22,6 +22,8 @@ class RunFolder {
   std::string checkpoints() const { return path_ + "/checkpoints"; }
   /// Whether a run has left weights here.
   bool has_results() const;
+  /// Whether one has left metrics of an epoch.
+  bool has_metrics() const;
 
   /// Removes those weights. Throws IoError.
   void remove_results();

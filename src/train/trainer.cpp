@@ -205,7 +205,8 @@ void Trainer::Run::begin() {
       resumed_from = resume(files);
     } else {
       const bool resumes = options.start == Start::resume;
-      check<ValueError>(!folder.has_results(),
+      // One to resume may have been killed before its first checkpoint.
+      check<ValueError>(!folder.has_results() && (resumes || !folder.has_metrics()),
                         "Trainer: '{}' holds the results of an earlier run{}; overwrite them "
                         "(Start::overwrite, --overwrite), or choose another run folder",
                         options.run_folder, resumes ? " and no checkpoint to resume" : "");

@@ -358,6 +358,25 @@ TEST(Resume, AFreshRunRefusesTheFolderOfAnother) {
   EXPECT_EQ(checkpoint_names(folder / "run").size(), 1u);
 }
 
+// A killed run without checkpoints has no weights either; one to resume begins anew.
+TEST(Resume, AFreshRunRefusesTheMetricsOfAnother) {
+  const TempFolder folder;
+  const std::string run = folder / "run";
+  const CheckpointOptions off = {.enabled = false};
+  run_until(3, {}, {.run_folder = run, .checkpoints = off});  // no epoch is complete
+  run_until(25, {}, {.run_folder = run, .checkpoints = off});
+  const std::string metrics = io::get(run + "/metrics.jsonl");
+  expect_error<ValueError>([&] { SmallRun({}).fit({.run_folder = run, .checkpoints = off}); },
+                           {run, "results of an earlier run", "--overwrite"});
+  EXPECT_FALSE(metrics.empty());
+  EXPECT_EQ(io::get(run + "/metrics.jsonl"), metrics);
+  for (const Start start : {Start::resume, Start::overwrite}) {
+    std::filesystem::remove(run + "/model.safetensors");
+    const Result result = SmallRun({}).fit({.run_folder = run, .checkpoints = off, .start = start});
+    EXPECT_EQ(result.steps, 30);
+  }
+}
+
 TEST(Resume, OtherOptionsAreAnErrorThatNamesThem) {
   const TempFolder folder;
   TrainerOptions trainer{.run_folder = folder / "run",
