@@ -306,8 +306,8 @@ TEST(Benchmark, RecordsWhatIsInForce) {
   load_tuning_record(none);
   EXPECT_TRUE(tuning_record().dict("choices").empty());
   load_tuning_record(record);
-  EXPECT_EQ(tuning_record().dict("choices").entries().size(),
-            record.dict("choices").entries().size());
+  const StateDict again = tuning_record();
+  EXPECT_EQ(again.dict("choices").entries().size(), record.dict("choices").entries().size());
 }
 
 TEST(Benchmark, ServesSeveralThreads) {
