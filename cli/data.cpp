@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -213,6 +214,7 @@ int run_data_bench(const DataBenchOptions& options) {
 int run_data_pack(const DataPackOptions& options) {
   const data::Part part = options.part == "train" ? data::Part::train : data::Part::test;
   const data::ImageDatasetPtr set = open_data(options.data, part);
+  std::signal(SIGPIPE, SIG_IGN);  // whoever reads the messages may end at the same Ctrl-C
   const int signal = data::pack(*set, options.out,
                                 {.shorter_side = options.shorter_side, .stop_on_interrupt = true});
   if (signal != 0) {

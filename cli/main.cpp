@@ -485,7 +485,10 @@ int written(int status, int failure = 1) {
   const int error = errno;
   if (flushed && !std::ferror(stdout)) return status;
   // Who reads the output may have ended at the same Ctrl-C, and the run's status tells more.
-  if (status > kSignalled) return status;
+  if (status > kSignalled) {
+    if (!flushed && error == EPIPE) return status;
+    failure = status;
+  }
   const std::string reason = flushed ? "some of it is lost" : std::strerror(error);
   return report("cannot write the output: " + reason, failure);
 }

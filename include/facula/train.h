@@ -63,9 +63,9 @@ enum class Progress : std::uint8_t { none, standard_output, standard_error };
 
 /// When checkpoints are written to `checkpoints/` in the run folder, and which are kept. A thread
 /// of its own writes them; training waits while the tensors are copied, and until they are written
-/// where memory is too short for training beside the copies, or after a single step. One that is
-/// due while another is being written is postponed. A failure to write is a warning, and tried
-/// again within a minute; the last good checkpoint stays.
+/// where, as far as its peak until then tells, memory is too short for training beside the copies,
+/// or after a single step. One that is due while another is being written is postponed. A failure
+/// to write is a warning, and tried again within a minute; the last good checkpoint stays.
 struct CheckpointOptions {
   bool enabled = true;
   double every_seconds = 600;    ///< 0: whatever the time
@@ -78,7 +78,7 @@ struct CheckpointOptions {
   bool keep_best = true;
 };
 
-/// What to do with the checkpoints that the run folder holds.
+/// What to do with the checkpoints, weights and metrics that the run folder holds.
 enum class Start : std::uint8_t {
   fresh,      ///< refuse to start if there are any
   resume,     ///< go on from the newest usable one; begin if there are none and no weights
@@ -137,8 +137,8 @@ struct TrainerOptions {
 ///                                             .start = train::Start::resume});
 ///
 /// Parameters of the optimizer that are not the model's are in the checkpoints, but not among the
-/// weights at the end. The training loader may serve evaluations, too, also during the run. Model
-/// and optimizer must outlive the trainer.
+/// weights at the end; buffers of what has them are in neither (`save_extra`). The training loader
+/// may serve evaluations, too, also during the run. Model and optimizer must outlive the trainer.
 class FACULA_API Trainer {
  public:
   Trainer(nn::Module& model, optim::Optimizer& optimizer, TrainerOptions options = {});

@@ -65,10 +65,16 @@ std::atomic<LogLevel>& level() {
 /// Held by whoever writes.
 constinit std::mutex writing;
 
-/// A child of fork() must not find it locked by a thread that it lacks. Before all other handlers,
-/// so that it is locked after the mutexes under which somebody may log.
+/// A child of fork() must not find it locked by a thread that it lacks, nor the level being set by
+/// one: fork() waits for whoever writes a message. Before all other handlers, so that it is locked
+/// after the mutexes under which somebody may log.
 [[gnu::constructor(101)]] void hold_across_fork() {
-  pthread_atfork([] { writing.lock(); }, [] { writing.unlock(); }, [] { writing.unlock(); });
+  const auto before = [] {
+    level();
+    writing.lock();
+  };
+  pthread_atfork(
+      before, [] { writing.unlock(); }, [] { writing.unlock(); });
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <exception>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -50,8 +49,8 @@ struct Magazine {
   uint64_t count = 0;
 };
 
-Magazine carve_slab(int size_class) {
-  auto* slab = static_cast<std::byte*>(allocate_slab());
+Magazine carve(void* memory, int size_class) {
+  auto* slab = static_cast<std::byte*>(memory);
   poison(slab, kMagazineBytes);
   const size_t size = small_class_bytes(size_class);
   Magazine magazine;
@@ -112,16 +111,13 @@ class SharedPool {
 
   /// Moves a magazine into the empty `list`.
   void fetch(FreeList& list, int size_class) {
-    std::unique_lock lock(mutex_);
-    Magazine magazine = get(size_class);
-    if (magazine.count == 0) {
-      lock.unlock();
-      magazine = carve_slab(size_class);
-      lock.lock();
-      classes_[size_class].carved += magazine.count;
-    }
-    list.head = magazine.head;
-    add_relaxed(list.pushed, magazine.count);
+    if (!fetch(list, size_class, nullptr)) fetch(list, size_class, allocate_slab());
+  }
+  /// The same, if there is one or memory that nobody else has.
+  bool try_fetch(FreeList& list, int size_class) noexcept {
+    if (fetch(list, size_class, nullptr)) return true;
+    void* slab = stock_slab();
+    return slab && fetch(list, size_class, slab);
   }
 
   /// Takes the spare magazine of `list`.
@@ -178,6 +174,17 @@ class SharedPool {
     uint64_t popped_by_ended_threads = 0;
   };
 
+  /// Takes a magazine from here, or makes one of `slab` unless that is null.
+  bool fetch(FreeList& list, int size_class, void* slab) {
+    const Magazine carved = slab ? carve(slab, size_class) : Magazine();
+    const std::lock_guard lock(mutex_);
+    classes_[size_class].carved += carved.count;
+    const Magazine magazine = slab ? carved : get(size_class);
+    list.head = magazine.head;
+    add_relaxed(list.pushed, magazine.count);
+    return magazine.count > 0;
+  }
+
   void put(Magazine magazine, int size_class) {
     Class& shared = classes_[size_class];
     shared.magazines = with_links(magazine.head, [&](FreeBlock& links) {
@@ -224,17 +231,13 @@ bool enter_thread() noexcept {
   return true;
 }
 
-/// Gives the thread a magazine of each size that it has not used, as far as memory allows. For
-/// threads of loops, which may come to need one, and its pages, only after a thousand steps.
-void stock_other_classes(int size_class) noexcept {
+/// Gives a thread a magazine of each size that it has not used, if memory is to be had. For threads
+/// of loops, which may come to need one, and its pages, only after a thousand steps.
+void stock() noexcept {
   for (int c = 0; c < kSmallClasses; ++c) {
     FreeList& list = free_lists[c];
-    if (c == size_class || list.capacity != 0) continue;
-    try {
-      SharedPool::instance().fetch(list, c);
-    } catch (const std::exception&) {
-      return;
-    }
+    if (list.capacity != 0) continue;
+    if (!SharedPool::instance().try_fetch(list, c)) return;
     list.capacity = blocks_per_magazine(c);
   }
 }
@@ -243,10 +246,8 @@ void stock_other_classes(int size_class) noexcept {
 
 FreeBlock* refill(int size_class) {
   FreeList& list = free_lists[size_class];
-  if (list.capacity == 0) {
-    if (!enter_thread()) return SharedPool::instance().allocate_one(size_class);
-    if (base::in_parallel_region()) stock_other_classes(size_class);
-  }
+  const bool first = list.capacity == 0;
+  if (first && !enter_thread()) return SharedPool::instance().allocate_one(size_class);
   list.capacity = blocks_per_magazine(size_class);
   if (list.spare != nullptr) {
     list.head = std::exchange(list.spare, nullptr);
@@ -256,6 +257,7 @@ FreeBlock* refill(int size_class) {
   FreeBlock* block = list.head;
   list.head = next_of(block);
   add_relaxed(list.popped, 1);
+  if (first && base::in_parallel_region()) stock();
   return block;
 }
 
@@ -265,8 +267,10 @@ void spill(int size_class, FreeBlock* block) noexcept {
   const uint64_t magazine = blocks_per_magazine(size_class);
   if (list.capacity == 0) {
     if (!enter_thread()) return SharedPool::instance().free_one(block, size_class);
-    list.capacity = magazine;
-  } else {
+    if (base::in_parallel_region()) stock();
+    if (list.capacity == 0) list.capacity = magazine;
+  }
+  if (list.pushed.load() - list.popped.load() >= list.capacity) {
     if (list.spare != nullptr) SharedPool::instance().take_spare(list, size_class);
     list.spare = std::exchange(list.head, nullptr);
     list.capacity = 2 * magazine;

@@ -159,6 +159,26 @@ class HostAllocator {
     return slabs_.back();
   }
 
+  void* stock_slab() noexcept {
+    const std::lock_guard lock(mutex_);
+    if (stats_.reserved_bytes + static_cast<int64_t>(kMagazineBytes) > cap_) return nullptr;
+    try {
+      slabs_.push_back(nullptr);
+    } catch (const std::bad_alloc&) {
+      return nullptr;
+    }
+    slabs_.back() = system_allocate(kMagazineBytes);
+    if (slabs_.back() == nullptr) {
+      slabs_.pop_back();
+      return nullptr;
+    }
+    ++stocked_slabs_;
+    ++stats_.system_allocations;
+    stats_.reserved_bytes += static_cast<int64_t>(kMagazineBytes);
+    update_peaks();
+    return slabs_.back();
+  }
+
   cpu::MemoryStats stats() {
     const std::lock_guard lock(mutex_);
     const SmallBlockStats small = small_block_stats();
@@ -167,8 +187,8 @@ class HostAllocator {
     cpu::MemoryStats stats = stats_;
     stats.allocated_bytes += small.allocated_bytes;
     stats.allocations += small.allocations;
-    // Each slab was asked for by one small allocation; all others found a block.
-    stats.cache_hits += small.allocations - static_cast<int64_t>(slabs_.size());
+    // Each slab but those in stock was asked for by one small allocation; all others found a block.
+    stats.cache_hits += small.allocations - static_cast<int64_t>(slabs_.size()) + stocked_slabs_;
     return stats;
   }
 
@@ -400,6 +420,7 @@ class HostAllocator {
   std::array<std::vector<CachedBlock>, kClasses> caches_;
   std::array<int, kLoopClasses> used_in_loops_{};  // on all threads
   std::vector<void*> slabs_;  // keeps them reachable, so that leak checkers look inside
+  int64_t stocked_slabs_ = 0;
 };
 
 }  // namespace
@@ -419,6 +440,8 @@ void loop_free(void* block, size_t bytes) noexcept {
 }
 
 void* allocate_slab() { return HostAllocator::instance().allocate_slab(); }
+
+void* stock_slab() noexcept { return HostAllocator::instance().stock_slab(); }
 
 }  // namespace detail
 

@@ -24,6 +24,9 @@ inline bool shared_in_loop(size_t bytes) noexcept {
 
 /// kMagazineBytes for the small blocks' pool, which never returns them.
 void* allocate_slab();
+/// The same for later, of memory that is neither cached for others nor beyond the cap. Null if
+/// there is none.
+void* stock_slab() noexcept;
 }  // namespace detail
 
 /// Uninitialised memory for `bytes` bytes (0 allowed), aligned to 64 bytes, from 2 MiB on to pages.

@@ -72,6 +72,7 @@ Epoch::State::State(std::unique_ptr<BatchSource> batches,
       position_(std::move(from)) {
   position_.delivered = source_->position(0);
   const std::lock_guard lock(loader_->mutex);
+  largest_batch_ = loader_->largest_batch;
   if (!automatic_) {
     setting_ = {.workers = options_->num_workers};
   } else if (base::in_parallel_region()) {
@@ -107,18 +108,14 @@ void Epoch::State::apply_or_do_without(const WorkerSetting& setting) {
 bool Epoch::State::apply(const WorkerSetting& setting) {
   setting_ = setting;
   ++generation_;
-  wanted_ = static_cast<std::size_t>(options_->prefetch == kAuto ? std::max(2, 2 * setting.workers)
-                                                                 : options_->prefetch);
-  // While nobody knows how large batches are, each thread makes one.
-  const auto threads_alone = static_cast<std::size_t>(std::max(setting.workers, 1));
-  capacity_ = std::min(wanted_, most_capacity_ > 0 ? most_capacity_ : threads_alone);
+  set_capacity();
   if (setting.workers == 0) return true;
   LoaderThreads& threads = LoaderThreads::instance();
   threads_ = &threads;
   try {
     threads.serve(shared_from_this(), setting.workers, automatic_);
   } catch (const Error& refused) {
-    if (!automatic_) throw;
+    if (!automatic_ || options_->timeout > 0) throw;
     log_warning("{}; batches are made between steps", refused.what());
     return false;
   }
@@ -285,16 +282,31 @@ StateDict Epoch::State::state_dict() {
   return loader_->saved(position_);
 }
 
-/// Batches that wait take an eighth of the memory at most that tensors may take.
+/// Batches that wait take an eighth of the memory at most that tensors may take. While nobody knows
+/// how large they are, each thread makes one.
+void Epoch::State::set_capacity() {
+  std::int64_t most = std::max(setting_.workers, 1);
+  if (largest_batch_ > 0) {
+    const std::int64_t memory = std::min(base::usable_memory_bytes(), host_memory_cap());
+    most = std::clamp<std::int64_t>(memory / 8 / largest_batch_, 1, 1024);
+  }
+  const int wanted =
+      options_->prefetch == kAuto ? std::max(2, 2 * setting_.workers) : options_->prefetch;
+  const std::size_t before =
+      std::exchange(capacity_, static_cast<std::size_t>(std::min<std::int64_t>(wanted, most)));
+  if (setting_.workers > 0 && capacity_ > before && threads_) threads_.load()->wake();
+}
+
 void Epoch::State::limit_memory(const Batch& batch) {
   std::int64_t bytes = 1;
   for (const Batch::Field& field : batch.fields()) {
     if (field.tensor.defined()) bytes += field.tensor.nbytes();
   }
-  const std::int64_t memory = std::min(base::usable_memory_bytes(), host_memory_cap());
-  most_capacity_ = static_cast<std::size_t>(std::clamp<std::int64_t>(memory / 8 / bytes, 1, 1024));
-  const std::size_t before = std::exchange(capacity_, std::min(wanted_, most_capacity_));
-  if (setting_.workers > 0 && capacity_ > before) threads_.load()->wake();
+  if (bytes <= largest_batch_) return;
+  largest_batch_ = bytes;
+  set_capacity();
+  const std::lock_guard lock(loader_->mutex);
+  loader_->largest_batch = std::max(loader_->largest_batch, bytes);
 }
 
 double Epoch::State::cpu_seconds() const {

@@ -38,8 +38,9 @@ struct LoaderState {
 
   std::mutex mutex;
   WorkerTuner tuner;
-  bool tuner_taken = false;  // by a running epoch; others keep the setting they find
-  ReadPosition latest;       // of the epoch begun last
+  std::int64_t largest_batch = 0;  // of all epochs, in bytes
+  bool tuner_taken = false;        // by a running epoch; others keep the setting they find
+  ReadPosition latest;             // of the epoch begun last
   std::uint64_t latest_serial = 0;
   ReadPosition loaded{.epoch = -1};
 };
@@ -81,6 +82,7 @@ struct Epoch::State : BackgroundJob, std::enable_shared_from_this<Epoch::State> 
   std::shared_ptr<Slot> take_front(std::unique_lock<std::mutex>& lock);
   void wait_for_front(std::unique_lock<std::mutex>& lock);
   void deliver(const Slot& slot);
+  void set_capacity();
   void limit_memory(const Batch& batch);
   void measure(const Slot& slot, double entered, double entered_cpu);
 
@@ -97,9 +99,8 @@ struct Epoch::State : BackgroundJob, std::enable_shared_from_this<Epoch::State> 
   std::condition_variable changed_;
   WorkerSetting setting_;
   std::uint64_t generation_ = 0;
-  /// Batches made ahead: as many as are wanted, but no more than memory has room for, which is 0 as
-  /// long as the size of a batch is unknown.
-  std::size_t capacity_ = 2, wanted_ = 2, most_capacity_ = 0;
+  std::int64_t largest_batch_ = 0;  // so far, in bytes
+  std::size_t capacity_ = 2;        // batches made ahead at most
   std::int64_t claimed_ = 0;
   int working_ = 0, left_behind_ = 0;  // threads
   bool closed_ = false;

@@ -45,11 +45,11 @@ int LoaderThreads::budget() const {
 
 void LoaderThreads::serve(const std::shared_ptr<BackgroundJob>& job, int threads,
                           bool shared_budget) {
+  // Threads that were at the first use of memory during a fork() would bar the child from it.
+  cpu::memory_stats();
   const std::lock_guard lock(mutex_);
   std::erase_if(jobs_, [&](const Entry& entry) { return entry.job == job; });
   jobs_.push_back({job, threads, shared_budget});
-  // Threads that were at its first use during a fork() would bar the child from it.
-  cpu::memory_stats();
   int wanted = budget() + lost_;
   for (const Entry& entry : jobs_) wanted += entry.shared_budget ? 0 : entry.threads;
   try {

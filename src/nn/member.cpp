@@ -174,8 +174,8 @@ Module::~Module() { UnfinishedCopies::remove(*this); }
 
 /// In the order of declaration, which is that of addresses within what a class declares:
 /// std::optional members come and go. Classes follow each other as they were constructed: without
-/// virtual bases their members lie behind the module itself, in that order, whichever class they
-/// were emplaced through.
+/// virtual bases (which may differ) their members lie behind the module itself, in that order,
+/// whichever class they were emplaced through.
 void Module::add_entry(Entry entry) {
   const std::less<const void*> before;
   const auto next = std::ranges::find_if(entries_, [&](const Entry& own) {

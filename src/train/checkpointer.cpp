@@ -16,6 +16,14 @@ using Seconds = std::chrono::duration<double>;
 constexpr Seconds kRetry{60};       // after a failure, at the latest
 constexpr Seconds kWarnAgain{600};  // while failures go on
 
+std::int64_t bytes_of(const StateDict& state) {
+  std::int64_t bytes = 0;
+  for (const auto& [name, value] : state.flat()) {
+    if (const auto* tensor = value->get_if<Tensor>()) bytes += tensor->nbytes();
+  }
+  return bytes;
+}
+
 }  // namespace
 
 Checkpointer::Checkpointer(CheckpointFolder& folder, const CheckpointOptions& options, Warn warn)
@@ -95,15 +103,15 @@ void Checkpointer::start(Moment moment, const std::optional<Score>& score, Captu
       state.set("best.of", best_score->of);
       state.set("best.value", best_score->value);
     }
-    peak_ = std::max(peak_, cpu::max_memory_allocated());
-    const std::int64_t before = cpu::memory_allocated();
+    peak_ = std::max(peak_, cpu::max_memory_allocated() - snapshot_beside_);
     StateDict snapshot = snapshot_of(state);
-    const std::int64_t taken = cpu::memory_allocated() - before;
+    const std::int64_t bytes = bytes_of(snapshot);
     writer_.start({.step = moment.step, .snapshot = std::move(snapshot), .score = score});
     // Training would fail for want of what the snapshot holds. One step is not enough to know by:
     // it begins without the optimizer's state.
-    const bool measured = moment.step > first_step_ + 1;
-    if (!measured || peak_ + taken > host_memory_cap()) writer_.wait();
+    const bool fits = moment.step > first_step_ + 1 && peak_ + bytes <= host_memory_cap();
+    if (!fits) writer_.wait();
+    snapshot_beside_ = fits ? bytes : 0;
   } catch (const OutOfMemory& error) {
     report_failure(error.what());
   }

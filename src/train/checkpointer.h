@@ -54,7 +54,9 @@ class Checkpointer {
   Moment last_;                  // of the snapshot taken last
   Clock::time_point taken_;      // then
   std::int64_t first_step_ = 0;  // the run began after it
-  std::int64_t peak_ = 0;  // of memory, as of the snapshot taken last; programs may reset their own
+  /// Bytes of the snapshot that training has had beside it since then.
+  std::int64_t snapshot_beside_ = 0;
+  std::int64_t peak_ = 0;  // of memory without that, until then; programs may reset their own
   bool waiting_ = false;   // one is due, but the writer is busy
   bool said_postponed_ = false;
   std::string error_;  // of the last attempt, if it failed

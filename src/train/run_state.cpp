@@ -110,10 +110,17 @@ std::vector<Tensor> loose_parameters(const RunParts& parts) {
 }
 
 /// They have no names, so their order tells which is which.
-StateDict state_of(const std::vector<Tensor>& loose) {
+StateDict values_of(const std::vector<Tensor>& loose) {
   StateDict state;
   for (std::size_t i = 0; i < loose.size(); ++i) state.set(std::to_string(i), loose[i].detach());
   return state;
+}
+
+void load_values(const StateDict& saved, const std::vector<Tensor>& loose) {
+  const NoGradGuard no_grad;
+  for (std::size_t i = 0; i < loose.size(); ++i) {
+    Tensor(loose[i]).copy_(saved.tensor(std::to_string(i)));
+  }
 }
 
 void check_fits(const StateDict& saved, const std::vector<Tensor>& loose) {
@@ -196,8 +203,7 @@ StateDict capture(const RunParts& parts, const RunState& state) {
   result.set("progress", numbers_of(state));
   result.set("history", tensor_of(state.history));
   result.set("model", parts.model.state_dict());
-  StateDict loose = state_of(loose_parameters(parts));
-  if (!loose.empty()) result.set("loose", std::move(loose));
+  result.set("loose", values_of(loose_parameters(parts)));
   result.set("optimizer", parts.optimizer.state_dict());
   if (options.scheduler) result.set("scheduler", options.scheduler->state_dict());
   if (options.plateau) result.set("plateau", options.plateau->state_dict());
@@ -240,13 +246,17 @@ RunState restore(const RunParts& parts, const StateDict& checkpoint) {
   state.history = history_of(checkpoint.tensor("history"));
   state.loader = position_of(state, checkpoint.dict("loader"), parts.training.options());
   const std::vector<Tensor> loose = loose_parameters(parts);
-  // Older checkpoints have none.
-  const StateDict saved = checkpoint.contains("loose") ? checkpoint.dict("loose") : StateDict();
-  check_fits(saved, loose);
-  parts.model.load_state_dict(checkpoint.dict("model"));
-  for (std::size_t i = 0; i < loose.size(); ++i) {
-    const NoGradGuard no_grad;
-    Tensor(loose[i]).copy_(saved.tensor(std::to_string(i)));
+  if (checkpoint.contains("loose")) {
+    check_fits(checkpoint.dict("loose"), loose);
+    parts.model.load_state_dict(checkpoint.dict("model"));
+    load_values(checkpoint.dict("loose"), loose);
+  } else {
+    // Of an older version: what the program has saved of its own may have them.
+    check<ValueError>(loose.empty() || (options.load_extra && checkpoint.contains("extra")),
+                      "the optimizer trains {} parameters that the model does not have, which the "
+                      "version of Facula that wrote the checkpoint left out; begin anew",
+                      loose.size());
+    parts.model.load_state_dict(checkpoint.dict("model"));
   }
   if (options.scheduler) options.scheduler->load_state_dict(checkpoint.dict("scheduler"));
   if (options.plateau) options.plateau->load_state_dict(checkpoint.dict("plateau"));

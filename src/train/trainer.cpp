@@ -67,7 +67,7 @@ void check_trains(const nn::Module& model, const optim::Optimizer& optimizer) {
 /// The weights of a run are the model's: those of a part that is none of its members would be gone.
 void check_has_weights(const nn::Module& model, const optim::Optimizer& optimizer) {
   check<ValueError>(!model.state_dict().empty(),
-                    "Trainer: the model has neither parameters nor buffers, so model.safetensors "
+                    "Trainer: there is nothing in the model's state_dict(), so model.safetensors "
                     "would lack the optimizer's {} parameters; register the module that has them "
                     "as a member of the model, with *this and a name",
                     optimizer.parameters().size());
@@ -185,6 +185,7 @@ struct Trainer::Run {
   RunState state;
   std::int64_t resumed_from = 0;
   std::string loader_decision;
+  std::optional<EpochReport> untold;
   // Of this call: training, and what of it was the loader's.
   double seconds = 0, loader_seconds = 0;
 };
@@ -360,8 +361,11 @@ bool Trainer::Run::finish_epoch(const data::DataLoader* validation) {
     options.plateau->step(report.validation ? report.validation->loss : report.training.loss);
   }
   // After an interrupt nobody may be reading any more: what is to be saved comes first.
-  const bool saves_first = interrupt.interrupted();
-  if (!saves_first) show(report);
+  if (interrupt.interrupted()) {
+    untold = report;
+  } else {
+    show(report);
+  }
   state.history.push_back(report);
   state.items += state.totals.samples;
   state.totals = {};
@@ -372,7 +376,6 @@ bool Trainer::Run::finish_epoch(const data::DataLoader* validation) {
   if (!problem.empty()) display.warning("the metrics of an epoch are not written: " + problem);
   if (options.on_epoch) options.on_epoch(report);
   checkpointer.after_epoch(moment(), score_of(report), [this] { return captured(); });
-  if (saves_first) show(report);
   return true;
 }
 
@@ -441,6 +444,7 @@ Result Trainer::fit(const data::DataLoader& training, const data::DataLoader* va
   // Weights that no step has changed are no results.
   if (state.steps > 0) run.folder.finish(model_, state.history);
   result.resumable = run.folder.exists() && !run.checkpoints.files().empty();
+  if (run.untold) run.show(*run.untold);
   if (result.interrupted) {
     run.display.message(fmt::format(
         "interrupted after step {}; {}", state.steps,

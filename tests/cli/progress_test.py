@@ -23,9 +23,9 @@ LINE = r'epoch \d+/100000  step \d+/96  loss \S+.*?  \d+ items/s  (?:\d+ s|\d+(?
 
 
 class Progress(ProgramTest):
-    def arguments(self, out):
-        """A run of 96 steps an epoch that nobody waits for the end of."""
-        words = self.train_arguments('--batch', 1, '--epochs', 100000, out=out)
+    def arguments(self, out, epochs=100000):
+        """A run of 96 steps an epoch, which nobody waits for the end of if they are so many."""
+        words = self.train_arguments('--batch', 1, '--epochs', epochs, out=out)
         return [PROGRAM, *map(str, words)]
 
     def shown_until(self, wanted, descriptor, process, at_least=0):
@@ -103,6 +103,31 @@ class Progress(ProgramTest):
             self.assertNotIn('cannot write', errors)
             self.assertTrue(list((out / 'checkpoints').iterdir()))
             self.assertTrue((out / 'model.safetensors').exists())
+
+    def test_a_run_that_nobody_reads_is_trained_to_its_end(self):
+        # As in `facula train | head`.
+        with subprocess.Popen(self.arguments('to_its_end', epochs=2),
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as process:
+            process.stdout.close()
+            errors = process.stderr.read()
+        self.assertEqual(process.returncode, 1)
+        self.assertIn('cannot write the output', errors)
+        metrics = self.folder / 'to_its_end' / 'metrics.jsonl'
+        self.assertEqual(len(metrics.read_text().splitlines()), 2)
+        self.assertTrue((self.folder / 'to_its_end' / 'model.safetensors').exists())
+
+    def test_an_interrupt_on_a_full_disk_says_that_output_is_lost(self):
+        with open('/dev/full', 'w', encoding='utf-8') as full, \
+                subprocess.Popen([*self.arguments('full'), '--json'], stdout=full,
+                                 stderr=subprocess.PIPE, text=True) as process:
+            for line in process.stderr:
+                if line.startswith('epoch 1'):
+                    break
+            process.send_signal(signal.SIGINT)
+            errors = process.stderr.read()
+        self.assertEqual(process.returncode, 130)
+        self.assertIn('cannot write the output: No space left', errors)
 
 
 if __name__ == '__main__':

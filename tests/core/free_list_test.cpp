@@ -4,9 +4,11 @@
 
 #include <atomic>
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <facula/memory.h>
@@ -140,28 +142,43 @@ TEST(FreeList, EndedThreadsLeaveTheirBlocksToOthers) {
   EXPECT_EQ(slabs(), before);
 }
 
+/// Calls body(i) on each of `threads` threads.
+void on_each(int threads, const std::function<void(int64_t)>& body) {
+  std::atomic<int> arrived{0};
+  base::parallel_for(threads, [&](int64_t i) {
+    body(i);
+    for (++arrived; arrived < threads;) std::this_thread::yield();
+  });
+}
+
 TEST(FreeList, ThreadsOfALoopHaveBlocksOfAllSizesSinceTheirFirst) {
-  constexpr int kThreads = 7;  // some of which no other test here has started
   const int threads_before = get_num_threads();
-  set_num_threads(kThreads);
   std::vector<Block> held;  // what lies ready for any thread
   for (size_t bytes = 64; bytes <= kSmallBlockLimit; bytes *= 2) {
     const int64_t before = slabs();
     while (slabs() == before) held.push_back({small_allocate(bytes), bytes});
   }
-  const auto use_on_all = [&](size_t largest) {
-    std::atomic<int> arrived{0};
-    base::parallel_for(kThreads, [&](int64_t) {
-      for (size_t bytes = 64; bytes <= largest; bytes *= 2) {
+  // Some threads are new: first with those that allocate, then with those that free.
+  std::vector<void*> given(11);
+  for (void*& block : given) block = small_allocate(128);
+  const std::function<void(int64_t)> first_uses[] = {
+      [](int64_t) { small_free(small_allocate(64), 64); },
+      [&](int64_t i) { small_free(std::exchange(given[static_cast<size_t>(i)], nullptr), 128); }};
+  const cpu::MemoryStats before = cpu::memory_stats();
+  for (const int threads : {7, 11}) {
+    set_num_threads(threads);
+    on_each(threads, first_uses[threads == 11]);
+    const int64_t slabs_before = slabs();
+    on_each(threads, [](int64_t) {
+      for (size_t bytes = 64; bytes <= kSmallBlockLimit; bytes *= 2) {
         small_free(small_allocate(bytes), bytes);
       }
-      for (++arrived; arrived < kThreads;) std::this_thread::yield();
     });
-  };
-  use_on_all(64);
-  const int64_t before = slabs();
-  use_on_all(kSmallBlockLimit);
-  EXPECT_EQ(slabs(), before);
+    EXPECT_EQ(slabs(), slabs_before) << threads << " threads";
+  }
+  const cpu::MemoryStats after = cpu::memory_stats();
+  EXPECT_GE(after.cache_hits, before.cache_hits);
+  EXPECT_LE(after.cache_hits - before.cache_hits, after.allocations - before.allocations);
   for (const Block& block : held) small_free(block.memory, block.bytes);
   set_num_threads(threads_before);
 }

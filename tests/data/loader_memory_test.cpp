@@ -100,11 +100,13 @@ TEST(LoaderMemory, HoldsTheBatchesMadeAheadAndNoMore) {
   }
 }
 
-/// Samples of 8 MiB.
+/// Samples of 8 MiB, and small ones between them.
 struct Large : Dataset {
   static constexpr std::int64_t kMebibytes = 8;
-  std::int64_t size() const override { return 20; }
-  Sample get(std::int64_t) const override { return {zeros({kMebibytes << 18}, kFloat32)}; }
+  std::int64_t size() const override { return 40; }
+  Sample get(std::int64_t i) const override {
+    return {zeros({i % 2 == 0 ? kMebibytes << 18 : 1}, kFloat32)};
+  }
 };
 
 TEST(LoaderMemory, ThePartThatBatchesTakeIsOfTheCap) {
@@ -118,7 +120,7 @@ TEST(LoaderMemory, ThePartThatBatchesTakeIsOfTheCap) {
       std::this_thread::sleep_for(std::chrono::milliseconds(batches == 0 ? 200 : 5));
       ++batches;
     }
-    EXPECT_EQ(batches, 20) << workers << " workers";
+    EXPECT_EQ(batches, 40) << workers << " workers";
   }
   set_host_memory_cap(cap);
 }

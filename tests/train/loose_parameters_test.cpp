@@ -43,6 +43,16 @@ struct Program {
   }
 };
 
+/// As versions wrote it that left these parameters out.
+void make_older(const std::string& checkpoint) {
+  const StateDict saved = load_checkpoint(checkpoint);
+  StateDict older;
+  for (const auto& [name, value] : saved.entries()) {
+    if (name != "loose") older.set(name, value);
+  }
+  save_checkpoint(older, checkpoint);
+}
+
 TEST(LooseParameters, ARunGoesOnWithTheirValues) {
   const TempFolder folder;
   const std::vector<Dims> sizes = {{1}, {2}};
@@ -86,15 +96,29 @@ TEST(LooseParameters, OthersAreRefused) {
   expect(resume({{1}}), "holds 2 parameters that the optimizer trains but the model does not have");
   expect(resume({{2}, {1}}), "is of size [1] in the checkpoint, of size [2] in this run");
 
-  // Checkpoints of older versions lack them.
-  const std::string path = folder / "run/checkpoints/checkpoint-000000004.safetensors";
-  const StateDict checkpoint = load_checkpoint(path);
-  StateDict older;
-  for (const auto& [name, value] : checkpoint.entries()) {
-    if (name != "loose") older.set(name, value);
-  }
-  save_checkpoint(older, path);
-  expect(resume({{1}, {2}}), "holds 0 parameters");
+  make_older(folder / "run/checkpoints/checkpoint-000000004.safetensors");
+  expect(resume({{1}, {2}}), "trains 2 parameters that the model does not have, which the version");
+}
+
+TEST(LooseParameters, OlderCheckpointsMayHaveThemAmongWhatIsTheProgramsOwn) {
+  const TempFolder folder;
+  Program program(std::vector<Dims>{{1}});
+  program.fit({.run_folder = folder / "run", .save_extra = [&] {
+                 StateDict extra;
+                 extra.set("temperature", program.temperatures[0].detach());
+                 return extra;
+               }});
+  make_older(folder / "run/checkpoints/checkpoint-000000004.safetensors");
+  Program resumed(std::vector<Dims>{{1}});
+  const Result result = resumed.fit({.epochs = 2,
+                                     .run_folder = folder / "run",
+                                     .start = Start::resume,
+                                     .load_extra = [&](const StateDict& extra) {
+                                       EXPECT_EQ(extra.tensor("temperature").item<float>(),
+                                                 program.temperatures[0].item<float>());
+                                     }});
+  EXPECT_EQ(result.resumed_from, 4);
+  EXPECT_EQ(result.steps, 8);
 }
 
 TEST(LooseParameters, AModelWithoutAnyWeightsIsRefusedWhereTheyAreSaved) {
@@ -107,7 +131,7 @@ TEST(LooseParameters, AModelWithoutAnyWeightsIsRefusedWhereTheyAreSaved) {
   const Tensor before = model.apart.output.weight.clone();
   expect_error<ValueError>(
       [&] { Trainer(model, optimizer, {.run_folder = folder / "run"}).fit(loader_of(rows(64))); },
-      {"neither parameters nor buffers", "4 parameters", "register", "*this and a name"});
+      {"nothing in the model's state_dict()", "4 parameters", "register", "*this and a name"});
   EXPECT_EQ(model.apart.output.weight.to_vector<float>(), before.to_vector<float>());
   EXPECT_FALSE(std::filesystem::exists(folder / "run/model.safetensors"));
   EXPECT_EQ(Trainer(model, optimizer).fit(loader_of(rows(64))).steps, 4);
