@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <string_view>
 #include <thread>
@@ -28,14 +29,14 @@ struct Large : nn::Module {
   Tensor forward(const Tensor& x) const override { return (weight * weight + weight) * x.mean(); }
 };
 
-Result fit(const TrainerOptions& options) {
+Result fit(const TrainerOptions& options, std::int64_t samples = 32) {
   Large model;
   optim::SGD optimizer(model.parameters(), {.lr = 0.1, .momentum = 0.9});
   TrainerOptions whole = options;
   whole.epochs = 3;
   whole.accuracy = false;
   whole.loss = [](const Tensor& output, const Tensor&) { return output.square().mean(); };
-  return Trainer(model, optimizer, whole).fit(loader_of(rows(32)));
+  return Trainer(model, optimizer, whole).fit(loader_of(rows(samples)));
 }
 
 class CheckpointMemory : public ::testing::Test {
@@ -76,6 +77,35 @@ TEST_F(CheckpointMemory, TrainingWaitsForTheWriterWhereBothDoNotFit) {
     EXPECT_EQ(result.steps, 6);
     EXPECT_TRUE(result.resumable);
   }
+}
+
+// However many snapshots there have been.
+TEST_F(CheckpointMemory, TrainingGoesOnBesideTheWriterWhereBothFit) {
+  cpu::reset_peak_memory_stats();
+  fit({});
+  cpu::empty_cache();
+  set_host_memory_cap(cpu::max_memory_allocated() + 20 * kMiB);  // the snapshot has 16
+  cpu::reset_peak_memory_stats();
+  const TempFolder folder;
+  constexpr std::int64_t kSteps = 20;
+  std::atomic<std::int64_t> step{0};
+  std::atomic<bool> waited{false};
+  const FaultyCalls until_the_next_step(
+      [&](int, const char* call) {
+        const std::int64_t seen = step;
+        // After its first step training waits; after the last ones nothing comes any more.
+        if (std::string_view(call) != "fsync" || seen < 2 || seen >= kSteps - 2) return Fault::none;
+        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+        while (step == seen && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+        if (step == seen) waited = true;
+        return Fault::none;
+      },
+      0);
+  fit({.run_folder = folder / "run",
+       .checkpoints = {.every_steps = 1, .every_epoch = false, .keep_best = false},
+       .on_step = [&](const StepReport& report) { step = report.step; }},
+      kSteps * 16);
+  EXPECT_FALSE(waited);
 }
 
 }  // namespace
