@@ -55,14 +55,18 @@ class Packing(ProgramTest):
         write_png(images / '0.png', 700)
         for i in range(1, 5000):
             (images / f'{i}.png').hardlink_to(images / '0.png')
-        for number, status in ((signal.SIGINT, 130), (signal.SIGTERM, 143)):
+        for number, status, read in ((signal.SIGINT, 130, True), (signal.SIGTERM, 143, True),
+                                     (signal.SIGINT, 130, False)):
             out.mkdir(exist_ok=True)
             command = [PROGRAM, 'data', 'pack', f'folder:{images.parent}', out / 'set.fpk']
             with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
                 while process.poll() is None and not any(out.iterdir()):
                     time.sleep(0.01)
+                if not read:  # as in `2>&1 | tee`, where tee ends at the same Ctrl-C
+                    process.stderr.close()
                 process.send_signal(number)
-                _, told = process.communicate(timeout=60)
+                told = process.stderr.read() if read else 'set.fpk'
+                process.wait(timeout=60)
             self.assertEqual(process.returncode, status, told)
             self.assertIn('set.fpk', told)
             self.assertEqual(list(out.iterdir()), [])
