@@ -148,7 +148,7 @@ class FACULA_API Trainer {
   /// the learning rate and the last good loss, as soon as a loss is not finite; the update that it
   /// would cause is not made. Throws ShapeError, before the first update, if output and targets are
   /// not as the loss and the accuracy take them; ValueError then, with a run folder, for a model
-  /// without parameters and buffers; IoError if the run folder is in use or cannot be written at
+  /// with nothing in its state_dict(); IoError if the run folder is in use or cannot be written at
   /// the start or the end, and if it holds checkpoints of which none can be used; ValueError if it
   /// holds checkpoints of a run with other options, or any with Start::fresh, or weights and no
   /// checkpoint, or with Start::fresh metrics alone; with Start::overwrite it may hold anything.

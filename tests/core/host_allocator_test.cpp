@@ -25,6 +25,7 @@
 
 #include "base/cpu_info.h"
 #include "base/thread_pool.h"
+#include "tests/support/memory_cap.h"
 
 namespace facula {
 namespace {
@@ -32,15 +33,7 @@ namespace {
 constexpr size_t kMiB = size_t{1} << 20;
 
 class HostAllocator : public ::testing::Test {
- protected:
-  void SetUp() override { cpu::empty_cache(); }
-  void TearDown() override {
-    set_host_memory_cap(cap_);
-    cpu::empty_cache();
-  }
-
- private:
-  int64_t cap_ = host_memory_cap();
+  RestoreMemoryCap cap_;
 };
 
 TEST_F(HostAllocator, AlignsByBlockSize) {

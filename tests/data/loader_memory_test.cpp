@@ -16,10 +16,10 @@
 #include <facula/data/transforms.h>
 #include <facula/memory.h>
 
-#include "core/host_allocator.h"
 #include "data/pixel_source.h"
 #include "tests/io/encode_image.h"
 #include "tests/io/test_files.h"
+#include "tests/support/memory_cap.h"
 
 namespace facula::data {
 namespace {
@@ -110,8 +110,7 @@ struct Large : Dataset {
 };
 
 TEST(LoaderMemory, ThePartThatBatchesTakeIsOfTheCap) {
-  cpu::empty_cache();
-  const std::int64_t cap = host_memory_cap();
+  const RestoreMemoryCap cap;
   set_host_memory_cap(cpu::memory_reserved() + (std::int64_t{11 * Large::kMebibytes} << 20));
   for (const int workers : {4, kAuto}) {
     const DataLoader loader(std::make_shared<Large>(), {.num_workers = workers});
@@ -122,7 +121,6 @@ TEST(LoaderMemory, ThePartThatBatchesTakeIsOfTheCap) {
     }
     EXPECT_EQ(batches, 40) << workers << " workers";
   }
-  set_host_memory_cap(cap);
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)

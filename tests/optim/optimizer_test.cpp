@@ -14,9 +14,9 @@
 #include <facula/ops.h>
 #include <facula/parallel.h>
 
-#include "core/host_allocator.h"
 #include "runtime/mode.h"
 #include "tests/support/expect.h"
+#include "tests/support/memory_cap.h"
 
 namespace facula::optim {
 namespace {
@@ -479,19 +479,18 @@ TEST(Optimizer, ArgumentErrors) {
 /// Three steps; before each one tries another without memory for the state of `b`.
 template <class Optimizer, class Options>
 std::vector<double> train_large(Options options, bool fail) {
-  const std::int64_t many = 4 << 20, cap = host_memory_cap();
+  const std::int64_t many = 4 << 20;
   const Tensor a = ones({3}).requires_grad_(), b = ones({many}).requires_grad_();
   Optimizer optimizer({a, b}, options);
   for (int step = 1; step <= 3; ++step) {
     a.set_grad(full({3}, step, kFloat32));
     b.set_grad(full({many}, 0.5));
     if (fail && step == 1) {
-      cpu::empty_cache();
+      const RestoreMemoryCap cap;
       set_host_memory_cap(cpu::memory_reserved() + (1 << 20));
       for (int attempt = 0; attempt < 2; ++attempt) {
         EXPECT_ERROR(OutOfMemory, "no room", optimizer.step());
       }
-      set_host_memory_cap(cap);
     }
     optimizer.step();
   }

@@ -10,8 +10,8 @@
 
 #include <facula/memory.h>
 
-#include "core/host_allocator.h"
 #include "tests/io/test_files.h"
+#include "tests/support/memory_cap.h"
 #include "tests/train/classifier.h"
 #include "tests/train/faulty_calls.h"
 
@@ -40,15 +40,7 @@ Result fit(const TrainerOptions& options, std::int64_t samples = 32) {
 }
 
 class CheckpointMemory : public ::testing::Test {
- protected:
-  void SetUp() override { cpu::empty_cache(); }
-  void TearDown() override {
-    set_host_memory_cap(cap_);
-    cpu::empty_cache();
-  }
-
- private:
-  std::int64_t cap_ = host_memory_cap();
+  RestoreMemoryCap cap_;
 };
 
 TEST_F(CheckpointMemory, TrainingWaitsForTheWriterWhereBothDoNotFit) {

@@ -88,27 +88,21 @@ class Blocks {
   Blocks(const Correlation& s, const Cut& cut)
       : parts_(s.parts()), firsts_(cut.shares * parts_ + 1), list_(count(s, cut)) {
     const std::int64_t channels = std::min(kChannels, s.channels);
-    std::int64_t inputs = 0, gradients = 0;
-    std::int64_t number = 0, turn = 0;
-    for (std::int64_t share = 0; share < cut.shares; ++share) {
-      for (std::int64_t part = 0; part < parts_; ++part) {
-        firsts_[turn++] = number;
-        for (std::int64_t region = 0; region < Correlation::kRegions; ++region) {
-          const auto [begin, end, most] = tiles_of(s, cut, share, part, region);
-          const std::int64_t positions = s.part(part, region).filter.positions;
-          for (std::int64_t tile = begin; tile < end; tile += most) {
-            const Block& block =
-                *std::construct_at(list_.data() + number++,
-                                   Block{part, region, tile, std::min(most, end - tile),
-                                         Buffer(positions, most, channels),
-                                         Buffer(positions, most, cut.outputs), inputs, gradients});
-            inputs += block.inputs.numel();
-            gradients += block.gradients.numel();
-          }
-        }
+    std::int64_t inputs = 0, gradients = 0, number = 0;
+    for_each_range(s, cut, [&](const Range& range) {
+      if (range.region == 0) firsts_[range.turn] = number;
+      const std::int64_t positions = s.part(range.part, range.region).filter.positions;
+      for (std::int64_t tile = range.begin; tile < range.end; tile += range.most) {
+        const Block& block = *std::construct_at(
+            list_.data() + number++,
+            Block{range.part, range.region, tile, std::min(range.most, range.end - tile),
+                  Buffer(positions, range.most, channels),
+                  Buffer(positions, range.most, cut.outputs), inputs, gradients});
+        inputs += block.inputs.numel();
+        gradients += block.gradients.numel();
       }
-    }
-    firsts_[turn] = number;
+    });
+    firsts_[cut.shares * parts_] = number;
   }
   std::span<const Block> of(std::int64_t share, std::int64_t part) const {
     return between(share * parts_ + part, share * parts_ + part + 1);
@@ -118,26 +112,28 @@ class Blocks {
   }
 
  private:
-  /// The tiles of a region, `most` of which are a block.
+  /// The tiles of a region that a share has, `most` of which are a block, for a part whose turn it
+  /// is.
   struct Range {
-    std::int64_t begin, end, most;
+    std::int64_t turn, part, region, begin, end, most;
   };
-  static Range tiles_of(const Correlation& s, const Cut& cut, std::int64_t share, std::int64_t part,
-                        std::int64_t region) {
-    const Filter& filter = s.part(part, region).filter;
-    return {share * s.tiles(region) / cut.shares, (share + 1) * s.tiles(region) / cut.shares,
-            std::max(kFewestAtATime, kTilesAtATime * filter.matrices / filter.positions)};
+  template <class Visit>
+  static void for_each_range(const Correlation& s, const Cut& cut, Visit visit) {
+    for (std::int64_t turn = 0; turn < cut.shares * s.parts(); ++turn) {
+      const std::int64_t share = turn / s.parts(), part = turn % s.parts();
+      for (std::int64_t region = 0; region < Correlation::kRegions; ++region) {
+        const Filter& filter = s.part(part, region).filter;
+        visit(Range{turn, part, region, share * s.tiles(region) / cut.shares,
+                    (share + 1) * s.tiles(region) / cut.shares,
+                    std::max(kFewestAtATime, kTilesAtATime * filter.matrices / filter.positions)});
+      }
+    }
   }
   static std::int64_t count(const Correlation& s, const Cut& cut) {
     std::int64_t count = 0;
-    for (std::int64_t share = 0; share < cut.shares; ++share) {
-      for (std::int64_t part = 0; part < s.parts(); ++part) {
-        for (std::int64_t region = 0; region < Correlation::kRegions; ++region) {
-          const auto [begin, end, most] = tiles_of(s, cut, share, part, region);
-          count += divide_up(end - begin, most);
-        }
-      }
-    }
+    for_each_range(s, cut, [&](const Range& range) {
+      count += divide_up(range.end - range.begin, range.most);
+    });
     return count;
   }
   std::span<const Block> between(std::int64_t first, std::int64_t end) const {
