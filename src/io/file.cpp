@@ -1,6 +1,7 @@
 #include "io/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -70,7 +71,8 @@ int open_at(int folder, const char* name, int flags, mode_t mode) {
 
 }  // namespace
 
-SystemCalls system_calls = {open_at, ::write, ::fsync, ::renameat, ::unlinkat, ::mkdirat};
+SystemCalls system_calls = {open_at, ::write, ::fsync, ::renameat, ::unlinkat,
+                            ::mkdirat, ::flock};
 
 void fail_system(std::string_view action, const std::string& path, int error) {
   fail<IoError>("cannot {} '{}': {}; {}", action, path, std::generic_category().message(error),

@@ -23,6 +23,7 @@ struct SystemCalls {
   int (*renameat)(int old_folder, const char* old_name, int new_folder, const char* new_name);
   int (*unlinkat)(int folder, const char* name, int flags);
   int (*mkdirat)(int folder, const char* name, mode_t mode);
+  int (*flock)(int file, int operation);
 };
 extern SystemCalls system_calls;
 

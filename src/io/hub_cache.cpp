@@ -1,12 +1,6 @@
 #include "io/hub_cache.h"
 
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 #include <utility>
 
@@ -15,6 +9,7 @@
 #include "io/atomic_file.h"
 #include "io/file.h"
 #include "io/http.h"
+#include "io/partial_file.h"
 #include "io/sha256.h"
 
 namespace facula::io {
@@ -29,73 +24,6 @@ bool is_decimal(std::string_view text) {
 bool is_hexadecimal(std::string_view text) {
   return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
-
-struct stat status_of(const FileDescriptor& file, const std::string& path) {
-  struct stat status;
-  if (::fstat(file.get(), &status) != 0) fail_system("examine", path, errno);
-  return status;
-}
-
-/// Whether `path` still names the file that was opened, and not one that has taken its place.
-bool is_at(const struct stat& opened, const std::string& path) {
-  struct stat named;
-  return ::stat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
-         opened.st_dev == named.st_dev;
-}
-
-/// What has arrived of a file, locked against other processes and threads.
-class PartialFile {
- public:
-  /// Waits for others who download the same.
-  explicit PartialFile(std::string path) : path_(std::move(path)) {
-    while (true) {
-      const int descriptor = ::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-      if (descriptor < 0) fail_system("open", path_, errno);
-      file_ = FileDescriptor(descriptor);
-      const int result = retry_interrupted([&] { return ::flock(descriptor, LOCK_EX); });
-      if (result != 0) fail_system("lock", path_, errno);
-      // Whoever had the lock has renamed the file, unless it is still the one of that name.
-      if (is_at(status_of(file_, path_), path_)) return;
-      file_.close();
-    }
-  }
-
-  /// Removes what is of no use to a later attempt.
-  ~PartialFile() {
-    struct stat status;
-    const bool useless =
-        ::fstat(file_.get(), &status) == 0 && (!worth_keeping_ || status.st_size == 0);
-    // Others may have a file of that name by now.
-    if (useless && is_at(status, path_)) remove();
-    // Another process that was forked meanwhile would keep the lock.
-    ::flock(file_.get(), LOCK_UN);
-  }
-  PartialFile(const PartialFile&) = delete;
-  PartialFile& operator=(const PartialFile&) = delete;
-
-  const FileDescriptor& file() const { return file_; }
-  const std::string& path() const { return path_; }
-
-  uint64_t size() const { return static_cast<uint64_t>(status_of(file_, path_).st_size); }
-
-  void clear() {
-    if (::ftruncate(file_.get(), 0) != 0) fail_system("truncate", path_, errno);
-  }
-
-  void remove() { ::unlink(path_.c_str()); }
-  void set_worth_keeping(bool worth_keeping) { worth_keeping_ = worth_keeping; }
-
-  /// Makes the content durable under another name.
-  void rename_to(const std::string& target) {
-    flush(file_, "flush", path_);
-    if (::rename(path_.c_str(), target.c_str()) != 0) fail_system("replace", target, errno);
-  }
-
- private:
-  std::string path_;
-  FileDescriptor file_;
-  bool worth_keeping_ = true;
-};
 
 /// Fills the partial file, going on after what is there if a checksum, which begins as `expected`
 /// does, will tell whether the parts belong together: the file may have changed meanwhile. Returns
@@ -123,7 +51,7 @@ bool transfer(PartialFile& partial, const std::string& url, int64_t timeout,
     furthest = std::max(furthest, after);
     if (result.worth_retrying && fruitless < kFruitlessAttempts) continue;
     const std::string kept =
-        after > 0 && checked
+        after > 0 && partial.worth_keeping()
             ? fmt::format("; the {} bytes that have arrived are kept for the next attempt", after)
             : "";
     fail<IoError>("cannot download {}: {}{}; {}", url, result.error, kept, result.remedy);
@@ -165,7 +93,7 @@ std::string HubCache::find(const WantedFile& wanted) const {
     const FileDescriptor file = open_for_reading(path);
     if (sha256_of_file(file, path) == sha256) return path;
     // Others may have downloaded it anew while this one was read.
-    if (!is_at(status_of(file, path), path)) continue;
+    if (!is_at(file, path)) continue;
     log_warning("the cached file {} is damaged and removed", path);
     std::error_code ignored;
     std::filesystem::remove(path, ignored);

@@ -71,7 +71,8 @@ class FaultyCalls {
         },
         [](int folder, const char* name, mode_t mode) {
           return around("mkdir", [&] { return current()->usual_.mkdirat(folder, name, mode); });
-        }};
+        },
+        usual_.flock};
   }
   ~FaultyCalls() {
     io::system_calls = usual_;
