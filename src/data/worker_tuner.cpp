@@ -98,12 +98,17 @@ bool WorkerTuner::add(const Timing& timing) {
   return setting_ != WorkerSetting{};
 }
 
+std::vector<WorkerSetting> WorkerTuner::without_threads() const {
+  std::vector<WorkerSetting> settings = {{}};
+  if (limits_.compute_threads > 1) settings.push_back({.workers = 0, .pool = true});
+  return settings;
+}
+
 void WorkerTuner::begin_compare() {
   alone_period_ = making_ + use_;
   alone_measured_ = false;
   // In the order of preference: those before win ties.
-  std::vector<WorkerSetting> settings = {{}};
-  if (limits_.compute_threads > 1) settings.push_back({.workers = 0, .pool = true});
+  std::vector<WorkerSetting> settings = without_threads();
   if (threads_) {
     for (int workers = 1; workers < limits_.cpus; workers *= 2) settings.push_back({workers});
     settings.push_back({limits_.cpus});
@@ -154,9 +159,12 @@ void WorkerTuner::end_round() {
   compare_round();
   const auto done = static_cast<int>(candidates_[0].rounds.size());
   const int enough = search_seconds_ < kSearchSeconds ? kMostRounds : kLeastRounds;
-  if (!alone_measured_ && done > 1 && best().typical() > alone_period_) {
-    std::vector<WorkerSetting> settings = {{}};
-    for (const Candidate& candidate : candidates_) settings.push_back(candidate.setting);
+  const bool last = candidates_.size() == 1;  // which is not measured again
+  if (!alone_measured_ && (done > 1 || last) && best().typical() > alone_period_) {
+    std::vector<WorkerSetting> settings = without_threads();
+    for (const Candidate& candidate : candidates_) {
+      if (candidate.setting.workers > 0) settings.push_back(candidate.setting);
+    }
     begin_rounds(settings);
   } else if (candidates_.size() > 1 && done < enough) {
     take_turn(0);

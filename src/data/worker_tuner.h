@@ -26,9 +26,9 @@ struct WorkerSetting {
 /// far from the best; the others are run in turn, in rounds that grow longer and leave out what is
 /// far behind. Each round compares them with the fastest of that round, since the speed of the
 /// machine changes meanwhile, and the one that is fastest in the median is kept. If none keeps up
-/// with what the caller alone promised, the caller joins them. A setting that needs fewer threads
-/// wins unless another is faster by more than kTie. When the loop becomes slower or faster for
-/// good, the search begins anew.
+/// with what the caller alone promised, the caller joins them, alone and with the compute threads.
+/// A setting that needs fewer threads wins unless another is faster by more than kTie. When the loop
+/// becomes slower or faster for good, the search begins anew.
 class WorkerTuner {
  public:
   struct Limits {
@@ -72,6 +72,8 @@ class WorkerTuner {
   };
 
   void begin_probe();
+  /// The settings in which the caller makes batches.
+  std::vector<WorkerSetting> without_threads() const;
   void begin_compare();
   double predict(const WorkerSetting& setting) const;
   void begin_rounds(const std::vector<WorkerSetting>& settings);

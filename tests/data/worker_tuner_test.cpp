@@ -104,6 +104,15 @@ TEST(WorkerTuner, FallsBackToTheCallerWhenThreadsDisappoint) {
   EXPECT_EQ(tuner.setting(), WorkerSetting{}) << tuner.decision();
 }
 
+TEST(WorkerTuner, FallsBackToTheCallerWhenTheOnlyCandidateDisappoints) {
+  // Two background threads are all that comes near the best of what is predicted.
+  const Machine machine{
+      .cpus = 2, .making = 0.8e-3, .use = 0.4e-3, .busy = 1, .handover = 4e-3};
+  WorkerTuner tuner({.cpus = 2, .compute_threads = 2});
+  run(tuner, machine, 1000);
+  EXPECT_EQ(tuner.setting(), WorkerSetting{}) << tuner.decision();
+}
+
 TEST(WorkerTuner, ChangesItsMindWhenTheLoopChanges) {
   const Machine light{2, 1e-3, 50e-3, 2}, heavy{2, 100e-3, 1e-3, 1};
   WorkerTuner tuner({.cpus = 2, .compute_threads = 2});
