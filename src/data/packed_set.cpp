@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/interrupt.h"
 #include "base/thread_pool.h"
+#include "core/host_allocator.h"
 #include "data/labelled_image.h"
 #include "data/loading.h"
 #include "data/packed_format.h"
@@ -21,8 +22,14 @@ namespace {
 
 using Format = PackedFormat;
 
-/// Images are decoded side by side and written one after the other, so many at a time.
+/// Images are decoded side by side and written one after the other, at most so many at a time.
 constexpr std::int64_t kChunk = 16;
+
+/// How many, if they are no larger than `bytes`: what is decoded takes an eighth of the memory that
+/// tensors may have.
+std::int64_t images_at_once(std::int64_t bytes) {
+  return bytes == 0 ? 1 : std::clamp<std::int64_t>(host_memory_cap() / 8 / bytes, 1, kChunk);
+}
 
 /// Appends to a file in large pieces.
 class PackWriter {
@@ -165,14 +172,16 @@ int pack(const ImageDataset& set, const std::string& path, const PackOptions& op
   std::string start(Format::kMagic);
   start += {static_cast<char>(Format::kVersion), '\0', '\0', '\0'};
   writer.write(start);
-  for (std::int64_t first = 0; first < set.size(); first += kChunk) {
+  std::int64_t largest = 0;  // bytes of an image so far
+  for (std::int64_t first = 0, count = 0; first < set.size(); first += count) {
     if (const int signal = interrupt.signal()) return signal;
-    const std::int64_t count = std::min(kChunk, set.size() - first);
+    count = std::min(images_at_once(largest), set.size() - first);
     Decoded images[kChunk];
     base::parallel_for(
         count, [&](std::int64_t i) { images[i] = decode(set, first + i, options.shorter_side); });
     for (std::int64_t i = 0; i < count; ++i) {
       const auto& [pixels, label] = images[i];
+      largest = std::max(largest, pixels.nbytes());
       const std::string source = set.source(first + i);
       writer.align();
       const auto size = [&, &pixels = pixels](int d) {

@@ -10,6 +10,7 @@
 #include "data/labelled_image.h"
 #include "data/packed_format.h"
 #include "set_files.h"
+#include "tests/support/memory_cap.h"
 
 namespace facula::data {
 namespace {
@@ -105,6 +106,30 @@ TEST(Packed, ShrinksLargeImages) {
   EXPECT_EQ(size(20), std::pair(std::int64_t{20}, std::int64_t{41}));
   EXPECT_EQ(size(0), std::pair(std::int64_t{20}, std::int64_t{41}));
   EXPECT_THROW(size(-1), ValueError);
+}
+
+/// Images of 3 MiB.
+class Large : public Growing {
+ public:
+  std::int64_t size() const override { return 20; }
+  Sample get(std::int64_t i) const override {
+    Sample sample;
+    set_labelled_image(sample, Image(full({3, 1024, 1024}, i, kUInt8)), 0);
+    return sample;
+  }
+};
+
+TEST(Packed, LargeImagesKeepWithinTheMemoryCap) {
+  const TempFolder folder;
+  const RestoreMemoryCap cap;
+  set_host_memory_cap(cpu::memory_reserved() + (std::int64_t{24} << 20));
+  pack(Large(), folder / "set.fpk");
+  const auto read = packed(folder / "set.fpk");
+  ASSERT_EQ(read->size(), 20);
+  for (std::int64_t i = 0; i < 20; ++i) {
+    Sample sample = read->get(i);
+    EXPECT_EQ(pixels_of(sample)[0], i);
+  }
 }
 
 TEST(Packed, AFailureLeavesNothing) {
