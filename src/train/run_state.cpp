@@ -142,7 +142,7 @@ void check_fits(const StateDict& saved, const std::vector<Tensor>& loose) {
 /// Whether every sample of a batch counts in the progress as it counts in the loader's position.
 bool counts_every_sample(const data::DataLoaderOptions& options) {
   return !options.skip_errors && !options.collate && !options.batch_transform &&
-         options.world_size == 1;
+         !options.batch_sampler && options.world_size == 1;
 }
 
 /// The position in the loader's epoch that belongs to the progress.

@@ -100,6 +100,25 @@ INSTANTIATE_TEST_SUITE_P(All, ResumeTest,
                                            std::pair("adam", "none"), std::pair("adam", "plateau"),
                                            std::pair("adamw", "onecycle")));
 
+TEST(Resume, BatchSamplersMayShareEpochsOutByRank) {
+  const TempFolder folder;
+  const auto all = std::make_shared<data::LengthBucketSampler>(
+      std::vector<std::int64_t>(79, 1), data::LengthBucketOptions{.batch_size = 8, .seed = 3});
+  const SmallRunOptions options{
+      .batch_sampler = std::make_shared<data::DistributedSampler>(all, 1, 2)};
+  SmallRun(options).fit({.run_folder = folder / "whole"});
+  TrainerOptions trainer{.run_folder = folder / "run"};
+  trainer.on_step = [](const StepReport& report) {
+    if (report.step == 8) std::raise(SIGTERM);
+  };
+  SmallRun(options).fit(trainer);
+  const Result result =
+      SmallRun(options).fit({.run_folder = folder / "run", .start = Start::resume});
+  EXPECT_EQ(result.resumed_from, 8);
+  EXPECT_EQ(result.steps, 30);
+  expect_same_results(folder / "run", folder / "whole");
+}
+
 TEST(Resume, TheTrainingLoaderMayServeEvaluations) {
   const TempFolder folder;
   SmallRun({}).fit({.run_folder = folder / "whole"});

@@ -34,6 +34,7 @@ struct SmallRunOptions {
   int threads = 1, workers = 0;
   std::int64_t samples = 88;  // 10 batches of 8 to train on, 8 samples to validate on
   std::int64_t epochs = 3;
+  std::shared_ptr<const data::BatchSampler> batch_sampler = {};  // instead of shuffled batches of 8
 };
 
 /// Noise with one bright row, which tells the class; the same every time.
@@ -54,14 +55,18 @@ class SmallRun {
     namespace transforms = data::transforms;
     set_num_threads(options.threads);
     const auto [train, held_out] = data::random_split(small_images(options.samples), 0.1, 1);
-    training_.emplace(train, data::DataLoaderOptions{
-                                 .batch_size = 8,
-                                 .shuffle = true,
-                                 .seed = 3,
-                                 .transform = transforms::Compose(
-                                     {transforms::RandomCrop({.size = 8, .width = 8, .padding = 1}),
-                                      transforms::RandomHorizontalFlip(), transforms::ToTensor()}),
-                                 .num_workers = options.workers});
+    data::DataLoaderOptions loading{
+        .seed = 3,
+        .transform =
+            transforms::Compose({transforms::RandomCrop({.size = 8, .width = 8, .padding = 1}),
+                                 transforms::RandomHorizontalFlip(), transforms::ToTensor()}),
+        .batch_sampler = options.batch_sampler,
+        .num_workers = options.workers};
+    if (!options.batch_sampler) {
+      loading.batch_size = 8;
+      loading.shuffle = true;
+    }
+    training_.emplace(train, loading);
     validation_.emplace(held_out, data::DataLoaderOptions{.batch_size = 8,
                                                           .transform = transforms::ToTensor(),
                                                           .num_workers = options.workers});
