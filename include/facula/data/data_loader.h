@@ -55,8 +55,9 @@ struct DataLoaderOptions {
   /// its shard. Lack of memory (OutOfMemory, std::bad_alloc) is always thrown, as it comes.
   bool skip_errors = false;
   /// Seconds after which waiting for a batch is an error: SampleError, naming the sample, or Error
-  /// if all threads are kept by other loaders; 0: only a warning, after 30 seconds. Only background
-  /// threads can be given up: with a timeout, kAuto is one for each CPU, and 0 threads are refused.
+  /// if all threads are kept by other loaders, and the call after that waits for the same batch: to
+  /// give it up, leave the epoch. 0: only a warning, after 30 seconds. Only background threads can be
+  /// given up: with a timeout, kAuto is one for each CPU, and 0 threads are refused.
   double timeout = 0;
 };
 
@@ -82,8 +83,8 @@ class FACULA_API Epoch {
   ~Epoch();
 
   /// Puts the next batch into `batch`; false after the last. Throws SampleError for a sample that
-  /// fails; the call after that goes on with the next batch. Of several threads, one at a time is
-  /// in here, and each batch goes to one of them.
+  /// fails; the call after that goes on with the next batch, after a timeout with the same. Of
+  /// several threads, one at a time is in here, and each batch goes to one of them.
   bool next(Batch& batch);
 
   /// Where it stands, for DataLoader::load_state_dict() and whatever other epochs its loader has
