@@ -111,6 +111,13 @@ data::Transform training_transform(const Augmentation& augment, const data::Imag
   return transforms::Compose(std::move(chain));
 }
 
+/// Where training images are of many sizes, a model has seen them treated as ImageNet's, and so it
+/// does test images, even if those happen to be of one size.
+data::ImageSetInfo beside_training(data::ImageSetInfo test, const data::ImageSetInfo& training) {
+  if (training.height == 0) test.height = test.width = 0;
+  return test;
+}
+
 data::DataLoader evaluation_loader(const data::DatasetPtr& set, const data::ImageSetInfo& info,
                                    std::int64_t batch, int workers) {
   const char* name = info.height == 0 ? "imagenet-val" : "mnist";
@@ -409,8 +416,7 @@ int run_train(const TrainOptions& options) {
   const train::Result result = trainer.fit(loader, validation ? &*validation : nullptr);
   std::optional<train::Metrics> test;
   if (!result.signal) {
-    data::ImageSetInfo test_info = test_set->info();
-    test_info.height = sets.info.height;  // 0: images of one size are treated as the others, too
+    const data::ImageSetInfo test_info = beside_training(test_set->info(), sets.info);
     test = train::evaluate(*model, evaluation_loader(test_set, test_info, options));
   }
   print_summary(options, folder, result, test);
@@ -419,9 +425,20 @@ int run_train(const TrainOptions& options) {
 
 namespace {
 
+/// What training made of images like these. Only parts that were packed may differ in whether they
+/// have one size, and their images need not be read to know; a test part alone tells by itself.
+data::ImageSetInfo as_trained(const data::ImageSetInfo& test, const EvalOptions& options) {
+  if (!options.data.starts_with("packed:")) return test;
+  try {
+    return beside_training(test, open_data(options.data, data::Part::train)->info());
+  } catch (const IoError&) {
+    return test;
+  }
+}
+
 /// The set's numbers with the mean and deviation that were asked for.
 data::ImageSetInfo info_for(const data::ImageDatasetPtr& set, const EvalOptions& options) {
-  data::ImageSetInfo info = set->info();
+  data::ImageSetInfo info = as_trained(set->info(), options);
   if (!options.mean.empty()) info.mean = options.mean;
   if (!options.std.empty()) info.std = options.std;
   const std::size_t channels = set->info().mean.size();
@@ -457,11 +474,12 @@ int run_eval(const EvalOptions& options) {
   if (options.threads > 0) set_num_threads(options.threads);
   const data::ImageDatasetPtr set =
       load_for(models::info(options.model), options.data, data::Part::test);
-  check_size(models::info(options.model), options.data, set->info());
-  nn::AnyModule model = models::create(options.model, set->info().classes);
+  const data::ImageSetInfo info = info_for(set, options);
+  check_size(models::info(options.model), options.data, info);
+  nn::AnyModule model = models::create(options.model, info.classes);
   load_all_weights(*model, options);
-  const train::Metrics test = train::evaluate(
-      *model, evaluation_loader(set, info_for(set, options), options.batch, options.workers));
+  const train::Metrics test =
+      train::evaluate(*model, evaluation_loader(set, info, options.batch, options.workers));
   if (options.json) {
     fmt::print("{}\n", JsonLine()
                            .add("model", options.model)

@@ -347,6 +347,29 @@ class Training(ProgramTest):
                 weights.append((folder / out / 'model.safetensors').read_bytes())
             self.assertNotEqual(*weights)
 
+    def test_packed_images_are_evaluated_as_they_were_in_training(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            # Those of the test part happen to be of one size, at which the model could take them.
+            for part, sizes in (('train', (20, 30)), ('val', (40,))):
+                for label in ('a', 'b'):
+                    (folder / part / label).mkdir(parents=True)
+                    for size in sizes:
+                        write_png(folder / part / label / f'{size}.png', size)
+                run('data', 'pack', f'folder:{folder}', folder / f'{part}.fpk', '--part',
+                    'test' if part == 'val' else part).check_returncode()
+            losses = []
+            for data in (f'folder:{folder}', f'packed:{folder}'):
+                out = folder / data.split(':')[0]
+                losses.append(self.one_json_line(
+                    'train', '--model', 'mobilenetv2', '--data', data, '--epochs', 1, '--batch', 2,
+                    '--lr', 0.5, '--out', out, '--checkpoint-every', 'off', '--json')['test_loss'])
+                losses.append(self.one_json_line(
+                    'eval', '--model', 'mobilenetv2', '--data', data, '--weights',
+                    out / 'model.safetensors', '--json')['test_loss'])
+            for loss in losses[1:]:
+                self.assertAlmostEqual(loss, losses[0], places=6)
+
     def test_what_does_not_begin_leaves_no_run_folder(self):
         with tempfile.TemporaryDirectory() as folder:
             for wrong in (['--epochs', str(2**63 - 1), '--schedule', 'cosine'],
