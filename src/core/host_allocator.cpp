@@ -16,6 +16,7 @@
 #include "base/env.h"
 #include "base/per_thread.h"
 #include "core/pages.h"
+#include "core/reclaim.h"
 
 namespace facula {
 namespace detail {
@@ -423,23 +424,41 @@ class HostAllocator {
   int64_t stocked_slabs_ = 0;
 };
 
+/// What `allocate` returns, called again as long as it finds no memory but somebody gives some
+/// back.
+template <class Allocate>
+void* insist(const Allocate& allocate) {
+  while (true) {
+    try {
+      return allocate();
+    } catch (const OutOfMemory&) {
+      if (!reclaim_memory()) throw;
+    }
+  }
+}
+
 }  // namespace
 
-void* large_allocate(size_t bytes) { return HostAllocator::instance().allocate(bytes); }
+void* large_allocate(size_t bytes) {
+  return insist([bytes] { return HostAllocator::instance().allocate(bytes); });
+}
 
 void large_free(void* block, size_t bytes) noexcept {
   HostAllocator::instance().free(block, bytes);
 }
 
 void* loop_allocate(size_t bytes) {
-  return HostAllocator::instance().allocate(bytes, get_num_threads());
+  const int threads = get_num_threads();
+  return insist([=] { return HostAllocator::instance().allocate(bytes, threads); });
 }
 
 void loop_free(void* block, size_t bytes) noexcept {
   HostAllocator::instance().free(block, bytes, true);
 }
 
-void* allocate_slab() { return HostAllocator::instance().allocate_slab(); }
+void* allocate_slab() {
+  return insist([] { return HostAllocator::instance().allocate_slab(); });
+}
 
 void* stock_slab() noexcept { return HostAllocator::instance().stock_slab(); }
 

@@ -38,9 +38,11 @@ CheckpointWriter::CheckpointWriter(CheckpointFolder& folder, bool enabled) : fol
         "cgroups), or train without checkpoints",
         refused.what());
   }
+  reclaimer_.emplace([this] { return wait_for_its_memory(); });
 }
 
 CheckpointWriter::~CheckpointWriter() {
+  reclaimer_.reset();
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
@@ -70,6 +72,14 @@ void CheckpointWriter::start(Job job) {
 void CheckpointWriter::wait() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !job_; });
+}
+
+bool CheckpointWriter::wait_for_its_memory() {
+  if (std::this_thread::get_id() == thread_.get_id()) return false;
+  std::unique_lock lock(mutex_);
+  if (!job_) return false;
+  changed_.wait(lock, [this] { return !job_; });
+  return true;
 }
 
 void CheckpointWriter::run() {

@@ -9,6 +9,7 @@
 
 #include <facula/state_dict.h>
 
+#include "core/reclaim.h"
 #include "train/checkpoint_folder.h"
 
 namespace facula::train {
@@ -18,7 +19,8 @@ namespace facula::train {
 StateDict snapshot_of(const StateDict& state);
 
 /// A thread that writes one snapshot at a time. Its interface is for one other thread, which may
-/// touch the folder only while the writer is not busy.
+/// touch the folder only while the writer is not busy. Whoever lacks memory meanwhile, wherever in
+/// the process, waits until the snapshot's is free.
 class CheckpointWriter {
  public:
   /// Without `enabled` there is no thread, and nothing may be written.
@@ -47,6 +49,7 @@ class CheckpointWriter {
 
  private:
   void run();
+  bool wait_for_its_memory();
 
   CheckpointFolder& folder_;
   std::mutex mutex_;
@@ -54,7 +57,8 @@ class CheckpointWriter {
   std::optional<Job> job_;  // waiting or being written
   std::optional<Outcome> outcome_;
   bool ending_ = false;
-  std::thread thread_;  // uses the others
+  std::thread thread_;  // uses those before
+  std::optional<Reclaimer> reclaimer_;
 };
 
 }  // namespace facula::train

@@ -1,12 +1,8 @@
 #include "train/checkpointer.h"
 
-#include <algorithm>
 #include <utility>
 
-#include <facula/memory.h>
-
 #include "base/check.h"
-#include "core/host_allocator.h"
 
 namespace facula::train {
 namespace {
@@ -15,14 +11,6 @@ using Seconds = std::chrono::duration<double>;
 
 constexpr Seconds kRetry{60};       // after a failure, at the latest
 constexpr Seconds kWarnAgain{600};  // while failures go on
-
-std::int64_t bytes_of(const StateDict& state) {
-  std::int64_t bytes = 0;
-  for (const auto& [name, value] : state.flat()) {
-    if (const auto* tensor = value->get_if<Tensor>()) bytes += tensor->nbytes();
-  }
-  return bytes;
-}
 
 }  // namespace
 
@@ -35,7 +23,6 @@ Checkpointer::Checkpointer(CheckpointFolder& folder, const CheckpointOptions& op
 
 void Checkpointer::resumed(Moment moment, const StateDict& state) {
   last_ = moment;
-  first_step_ = moment.step;
   std::optional<std::int64_t> best;
   std::optional<Score> score;
   if (state.contains("best")) {
@@ -103,15 +90,7 @@ void Checkpointer::start(Moment moment, const std::optional<Score>& score, Captu
       state.set("best.of", best_score->of);
       state.set("best.value", best_score->value);
     }
-    peak_ = std::max(peak_, cpu::max_memory_allocated() - snapshot_beside_);
-    StateDict snapshot = snapshot_of(state);
-    const std::int64_t bytes = bytes_of(snapshot);
-    writer_.start({.step = moment.step, .snapshot = std::move(snapshot), .score = score});
-    // Training would fail for want of what the snapshot holds. One step is not enough to know by:
-    // it begins without the optimizer's state.
-    const bool fits = moment.step > first_step_ + 1 && peak_ + bytes <= host_memory_cap();
-    if (!fits) writer_.wait();
-    snapshot_beside_ = fits ? bytes : 0;
+    writer_.start({.step = moment.step, .snapshot = snapshot_of(state), .score = score});
   } catch (const OutOfMemory& error) {
     report_failure(error.what());
   }

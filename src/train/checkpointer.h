@@ -51,13 +51,9 @@ class Checkpointer {
   const Warn warn_;
   CheckpointWriter writer_;
 
-  Moment last_;                  // of the snapshot taken last
-  Clock::time_point taken_;      // then
-  std::int64_t first_step_ = 0;  // the run began after it
-  /// Bytes of the snapshot that training has had beside it since then.
-  std::int64_t snapshot_beside_ = 0;
-  std::int64_t peak_ = 0;  // of memory without that, until then; programs may reset their own
-  bool waiting_ = false;   // one is due, but the writer is busy
+  Moment last_;              // of the snapshot taken last
+  Clock::time_point taken_;  // then
+  bool waiting_ = false;     // one is due, but the writer is busy
   bool said_postponed_ = false;
   std::string error_;  // of the last attempt, if it failed
   Clock::time_point warned_;

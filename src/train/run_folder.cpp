@@ -49,8 +49,8 @@ RunFolder::RunFolder(const std::string& path)
   io::make_folders(path_);
   // The system releases the lock when the process ends, however it does.
   lock_ = io::open_for_reading(path_);
-  const int locked =
-      io::retry_interrupted([this] { return io::system_calls.flock(lock_.get(), LOCK_EX | LOCK_NB); });
+  const int locked = io::retry_interrupted(
+      [this] { return io::system_calls.flock(lock_.get(), LOCK_EX | LOCK_NB); });
   check<IoError>(locked == 0 || errno != EWOULDBLOCK,
                  "another run is using the folder '{}'; end it, or choose another folder", path_);
   if (locked != 0) return;  // no locks on this file system: nobody knows what is being written

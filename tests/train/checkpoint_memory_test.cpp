@@ -5,9 +5,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <string>
 #include <string_view>
 #include <thread>
 
+#include <facula/error.h>
 #include <facula/memory.h>
 
 #include "tests/io/test_files.h"
@@ -43,41 +45,58 @@ class CheckpointMemory : public ::testing::Test {
   RestoreMemoryCap cap_;
 };
 
-TEST_F(CheckpointMemory, TrainingWaitsForTheWriterWhereBothDoNotFit) {
+std::int64_t memory_of_training() {
   cpu::reset_peak_memory_stats();
   fit({});
-  const std::int64_t needed = cpu::max_memory_allocated();
   cpu::empty_cache();
+  return cpu::max_memory_allocated();
+}
+
+/// Each flush takes ten milliseconds, several steps.
+Fault slow_flush(int, const char* call) {
+  if (std::string_view(call) == "fsync") std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return Fault::none;
+}
+
+TEST_F(CheckpointMemory, TrainingWaitsForTheWriterWhereBothDoNotFit) {
+  const std::int64_t needed = memory_of_training();
   const TempFolder folder;
-  const FaultyCalls slow(
-      [](int, const char* call) {
-        if (std::string_view(call) == "fsync") {
-          std::this_thread::sleep_for(std::chrono::milliseconds(10));
-        }
-        return Fault::none;
-      },
-      0);
-  // After every step, and where a program measures on its own.
-  for (const bool resets : {false, true}) {
-    cpu::reset_peak_memory_stats();
-    set_host_memory_cap(needed + 8 * kMiB);  // the snapshot has 16
-    const Result result = fit({.run_folder = folder / (resets ? "resets" : "run"),
-                               .checkpoints = {.every_steps = 1},
-                               .on_epoch = [resets](const EpochReport& report) {
-                                 if (resets && report.epoch == 2) cpu::reset_peak_memory_stats();
-                               }});
+  const FaultyCalls slow(slow_flush, 0);
+  for (const std::int64_t more : {2, 8, 14, 16}) {  // the snapshot has 16
+    set_host_memory_cap(needed + more * kMiB);
+    const Result result =
+        fit({.run_folder = folder / std::to_string(more), .checkpoints = {.every_steps = 1}});
     EXPECT_EQ(result.steps, 6);
     EXPECT_TRUE(result.resumable);
   }
 }
 
+TEST_F(CheckpointMemory, SoDoesWhatNeedsMemoryOnceInAWhile) {
+  constexpr std::int64_t kRare = 32 * kMiB;
+  const std::int64_t needed = memory_of_training();
+  const TempFolder folder;
+  const FaultyCalls slow(slow_flush, 0);
+  set_host_memory_cap(needed + kRare + 2 * kMiB);
+  int rare = 0;
+  const auto step = [&rare](const StepReport& report) {
+    if (report.step % 7 == 0) rare += empty({kRare}, kUInt8).defined();
+  };
+  fit({.run_folder = folder / "run", .checkpoints = {.every_steps = 3}, .on_step = step}, 160);
+  EXPECT_EQ(rare, 4);
+}
+
+TEST_F(CheckpointMemory, WhatCannotHelpIsAnError) {
+  const TempFolder folder;
+  const FaultyCalls slow(slow_flush, 0);
+  const auto step = [](const StepReport&) { empty({host_memory_cap()}, kUInt8); };
+  EXPECT_THROW(
+      fit({.run_folder = folder / "run", .checkpoints = {.every_steps = 1}, .on_step = step}),
+      OutOfMemory);
+}
+
 // However many snapshots there have been.
 TEST_F(CheckpointMemory, TrainingGoesOnBesideTheWriterWhereBothFit) {
-  cpu::reset_peak_memory_stats();
-  fit({});
-  cpu::empty_cache();
-  set_host_memory_cap(cpu::max_memory_allocated() + 20 * kMiB);  // the snapshot has 16
-  cpu::reset_peak_memory_stats();
+  set_host_memory_cap(memory_of_training() + 20 * kMiB);  // the snapshot has 16
   const TempFolder folder;
   constexpr std::int64_t kSteps = 20;
   std::atomic<std::int64_t> step{0};
@@ -85,8 +104,8 @@ TEST_F(CheckpointMemory, TrainingGoesOnBesideTheWriterWhereBothFit) {
   const FaultyCalls until_the_next_step(
       [&](int, const char* call) {
         const std::int64_t seen = step;
-        // After its first step training waits; after the last ones nothing comes any more.
-        if (std::string_view(call) != "fsync" || seen < 2 || seen >= kSteps - 2) return Fault::none;
+        // After the last ones nothing comes any more.
+        if (std::string_view(call) != "fsync" || seen < 1 || seen >= kSteps - 2) return Fault::none;
         const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(5);
         while (step == seen && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
         if (step == seen) waited = true;

@@ -104,8 +104,8 @@ TEST(Resume, BatchSamplersMayShareEpochsOutByRank) {
   const TempFolder folder;
   const auto all = std::make_shared<data::LengthBucketSampler>(
       std::vector<std::int64_t>(79, 1), data::LengthBucketOptions{.batch_size = 8, .seed = 3});
-  const SmallRunOptions options{
-      .batch_sampler = std::make_shared<data::DistributedSampler>(all, 1, 2)};
+  const SmallRunOptions options{.batch_sampler =
+                                    std::make_shared<data::DistributedSampler>(all, 1, 2)};
   SmallRun(options).fit({.run_folder = folder / "whole"});
   TrainerOptions trainer{.run_folder = folder / "run"};
   trainer.on_step = [](const StepReport& report) {

@@ -1,0 +1,61 @@
+#include "core/reclaim.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace facula {
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::condition_variable returned;
+  std::vector<Reclaimer*> all;  // oldest first
+  std::uint64_t last_number = 0;
+};
+
+Registry& registry() {
+  static Registry* const all = new Registry;  // threads may allocate to the very end
+  return *all;
+}
+
+}  // namespace
+
+Reclaimer::Reclaimer(std::function<bool()> reclaim) : reclaim_(std::move(reclaim)) {
+  Registry& r = registry();
+  const std::lock_guard lock(r.mutex);
+  r.all.push_back(this);
+  number_ = ++r.last_number;
+}
+
+Reclaimer::~Reclaimer() {
+  Registry& r = registry();
+  std::unique_lock lock(r.mutex);
+  std::erase(r.all, this);
+  r.returned.wait(lock, [this] { return calls_ == 0; });
+}
+
+bool reclaim_memory() {
+  Registry& r = registry();
+  std::unique_lock lock(r.mutex);
+  // The list may change during a call, so numbers tell who is next.
+  std::uint64_t asked = 0;
+  while (true) {
+    const auto next =
+        std::ranges::find_if(r.all, [asked](const Reclaimer* one) { return one->number_ > asked; });
+    if (next == r.all.end()) return false;
+    Reclaimer& one = **next;
+    asked = one.number_;
+    ++one.calls_;
+    lock.unlock();
+    const bool reclaimed = one.reclaim_();
+    lock.lock();
+    --one.calls_;
+    r.returned.notify_all();
+    if (reclaimed) return true;
+  }
+}
+
+}  // namespace facula

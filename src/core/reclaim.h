@@ -1,0 +1,31 @@
+// What gives memory back when the allocator has none left.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+namespace facula {
+
+/// While it lives, a thread for which there is no memory calls `reclaim` before that is an error.
+/// True says that some has come back, perhaps after a while, and the thread tries again. Any
+/// thread that allocates calls it, several at a time, holding no lock of the allocator.
+class Reclaimer {
+ public:
+  explicit Reclaimer(std::function<bool()> reclaim);
+  /// Waits for calls that have not returned.
+  ~Reclaimer();
+  Reclaimer(const Reclaimer&) = delete;
+  Reclaimer& operator=(const Reclaimer&) = delete;
+
+ private:
+  friend bool reclaim_memory();
+
+  const std::function<bool()> reclaim_;
+  std::uint64_t number_ = 0;  // those that began later have larger ones
+  int calls_ = 0;             // going on
+};
+
+/// Asks them, the oldest first, until one has given some back.
+bool reclaim_memory();
+
+}  // namespace facula
