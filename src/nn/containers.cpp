@@ -9,7 +9,10 @@ namespace facula::nn {
 AnyModule::AnyModule(const AnyModule& other)
     : Member(other),
       module_(other.module_ ? other.copy_(*other.module_) : nullptr),
-      copy_(other.copy_) {}
+      copy_(other.copy_) {
+  // A copy constructor that makes its object anew knows nothing of names.
+  if (module_) module_->name_ = other.module_->name_;
+}
 
 AnyModule& AnyModule::operator=(AnyModule other) {
   if (std::string name = place_name(); other.module_ && !name.empty()) {

@@ -84,6 +84,27 @@ TEST(AnyModule, CopiesShareClonesAndMovesDoNot) {
   EXPECT_FALSE(model.backbone);  // NOLINT(bugprone-use-after-move): what is left of it
 }
 
+/// Its copy constructor makes it anew, as a class with a mutex has to.
+struct Rebuilt : Module {
+  explicit Rebuilt(std::int64_t size) : layer(*this, "layer", {.in = size, .out = size}) {}
+  Rebuilt(const Rebuilt& other) : Rebuilt(other.layer.weight.size(0)) {
+    load_state_dict(other.state_dict());
+  }
+  Tensor forward(const Tensor& x) const override { return layer(x); }
+
+  Linear layer;
+};
+
+TEST(AnyModule, CopiesKeepTheNamesOfModulesThatMakeThemselvesAnew) {
+  const Sequential model(Rebuilt(2), AnyModule(Rebuilt(3)));
+  const Sequential copy(model);
+  EXPECT_EQ(names_of(copy.named_parameters()), names_of(model.named_parameters()));
+  const StateDict state = copy.state_dict();
+  EXPECT_EQ(state.tensor("1.layer.weight").numel(), 9);
+  const Sequential own = clone(model);
+  EXPECT_EQ(own[1].name(), "1");
+}
+
 TEST(AnyModule, WithoutAModuleItSaysSo) {
   const Classifier model;
   EXPECT_FALSE(model.extra);
