@@ -38,6 +38,18 @@ TEST(Copies, AreMadeWhereNothingMoves) {
   expect_copy(z, repeat_interleave(z, 3, 0), {5, 5, 5});
 }
 
+TEST(Copies, OfRepetitionsAreContiguous) {
+  for (const Dims& sizes : {Dims{2, 1}, Dims{1, 2}, Dims{1, 1}, Dims{2, 2}}) {
+    for (const Dims& repeats : {Dims{2, 3}, Dims{3, 1}, Dims{1, 3}, Dims{2, 1, 3}}) {
+      const Tensor result = arange(1, 1 + sizes[0] * sizes[1]).reshape(sizes).repeat(repeats);
+      EXPECT_TRUE(result.is_contiguous()) << sizes << " by " << repeats;
+      const Tensor sum = result.sum().clone();
+      result.add_(1);
+      EXPECT_EQ(result.sum().item<std::int64_t>(), sum.item<std::int64_t>() + result.numel());
+    }
+  }
+}
+
 Tensor image(IntList sizes) {
   Tensor x = arange(1, 1 + Dims(sizes)[1] * Dims(sizes)[2] * Dims(sizes)[3] * Dims(sizes)[0])
                  .reshape(sizes)

@@ -27,7 +27,8 @@ Tensor repeat(const Tensor& self, IntList repeats) {
                         "repeat: {} times size {} exceeds 2^63 elements", repeats, self.sizes());
       result = reshape(expand(unsqueeze(result, d), repeated), merged);
     }
-    return result.impl()->storage == self.impl()->storage ? clone(result) : result;
+    // Whatever was repeated last may still be expanded.
+    return result.impl()->storage == self.impl()->storage ? clone(result) : result.contiguous();
   });
 }
 
