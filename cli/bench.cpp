@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 
 #include <facula/json_line.h>
 #include <facula/parallel.h>
@@ -75,7 +76,14 @@ Share share_of_machine(const WorkResult& result, std::vector<int> cpus) {
   }
   if (result.bytes) {
     share.gb_per_s = *result.bytes / seconds * 1e-9;
-    compare_with_bandwidth(result, cpus, share);
+    try {
+      compare_with_bandwidth(result, cpus, share);
+    } catch (const OutOfMemory& error) {
+      // What has been measured until now is told all the same.
+      std::fputs(
+          fmt::format("bench: the share of the bandwidth is unknown: {}\n", error.what()).c_str(),
+          stderr);
+    }
   }
   return share;
 }
@@ -127,8 +135,12 @@ void print_table(const BenchOptions& options, const WorkResult& result, const Sh
                share.percent_of_peak);
   }
   if (result.bytes) {
-    fmt::print("  {:.1f} GB/s; step by step {:.1f} % of the bandwidth in place, {:.1f} GB/s\n",
-               share.gb_per_s, share.percent_of_bandwidth, share.inplace_gb_s);
+    fmt::print("  {:.1f} GB/s", share.gb_per_s);
+    if (!std::isnan(share.inplace_gb_s)) {
+      fmt::print("; step by step {:.1f} % of the bandwidth in place, {:.1f} GB/s",
+                 share.percent_of_bandwidth, share.inplace_gb_s);
+    }
+    fmt::print("\n");
   }
   fmt::print("  {:.0f} MiB at most, {:.3g} page faults per step, {:.2f} cores busy\n",
              m.peak_rss_mib, m.minor_faults_per_step, m.cpu_over_wall);

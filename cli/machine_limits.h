@@ -15,10 +15,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <new>
 #include <thread>
 #include <vector>
 
+#include <facula/error.h>
 #include <facula/system.h>
 
 namespace facula::machine {
@@ -81,7 +81,11 @@ class Array {
     constexpr size_t kHuge = size_t{2} << 20;
     mapped_ = mmap(nullptr, kArrayBytes + kHuge, PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped_ == MAP_FAILED) throw std::bad_alloc();
+    if (mapped_ == MAP_FAILED) {
+      throw OutOfMemory(
+          "measuring the memory's bandwidth takes arrays of 256 MiB, for which there is no room; "
+          "raise the limits of the process (ulimit -v)");
+    }
     const auto address = (reinterpret_cast<uintptr_t>(mapped_) + kHuge - 1) / kHuge * kHuge;
     lines_ = reinterpret_cast<Line*>(address);
     length_ = kArrayBytes + kHuge;
