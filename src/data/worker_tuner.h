@@ -27,8 +27,8 @@ struct WorkerSetting {
 /// far behind. Each round compares them with the fastest of that round, since the speed of the
 /// machine changes meanwhile, and the one that is fastest in the median is kept. If none keeps up
 /// with what the caller alone promised, the caller joins them, alone and with the compute threads.
-/// A setting that needs fewer threads wins unless another is faster by more than kTie. When the loop
-/// becomes slower or faster for good, the search begins anew.
+/// A setting that needs fewer threads wins unless another is faster by more than kTie. When the
+/// loop becomes slower or faster for good, the search begins anew.
 class WorkerTuner {
  public:
   struct Limits {

@@ -71,8 +71,7 @@ int open_at(int folder, const char* name, int flags, mode_t mode) {
 
 }  // namespace
 
-SystemCalls system_calls = {open_at, ::write, ::fsync, ::renameat, ::unlinkat,
-                            ::mkdirat, ::flock};
+SystemCalls system_calls = {open_at, ::write, ::fsync, ::renameat, ::unlinkat, ::mkdirat, ::flock};
 
 void fail_system(std::string_view action, const std::string& path, int error) {
   fail<IoError>("cannot {} '{}': {}; {}", action, path, std::generic_category().message(error),

@@ -106,8 +106,7 @@ TEST(WorkerTuner, FallsBackToTheCallerWhenThreadsDisappoint) {
 
 TEST(WorkerTuner, FallsBackToTheCallerWhenTheOnlyCandidateDisappoints) {
   // Two background threads are all that comes near the best of what is predicted.
-  const Machine machine{
-      .cpus = 2, .making = 0.8e-3, .use = 0.4e-3, .busy = 1, .handover = 4e-3};
+  const Machine machine{.cpus = 2, .making = 0.8e-3, .use = 0.4e-3, .busy = 1, .handover = 4e-3};
   WorkerTuner tuner({.cpus = 2, .compute_threads = 2});
   run(tuner, machine, 1000);
   EXPECT_EQ(tuner.setting(), WorkerSetting{}) << tuner.decision();

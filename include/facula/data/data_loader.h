@@ -56,8 +56,8 @@ struct DataLoaderOptions {
   bool skip_errors = false;
   /// Seconds after which waiting for a batch is an error: SampleError, naming the sample, or Error
   /// if all threads are kept by other loaders, and the call after that waits for the same batch: to
-  /// give it up, leave the epoch. 0: only a warning, after 30 seconds. Only background threads can be
-  /// given up: with a timeout, kAuto is one for each CPU, and 0 threads are refused.
+  /// give it up, leave the epoch. 0: only a warning, after 30 seconds. Only background threads can
+  /// be given up: with a timeout, kAuto is one for each CPU, and 0 threads are refused.
   double timeout = 0;
 };
 
