@@ -63,8 +63,8 @@ enum class Progress : std::uint8_t { none, standard_output, standard_error };
 
 /// When checkpoints are written to `checkpoints/` in the run folder, and which are kept. A thread
 /// of its own writes them; training waits while the tensors are copied, and where it lacks memory
-/// until the copies are written and gone. One that is due while another is being written is
-/// postponed. A failure to write is a warning, and tried again within a minute; the last good
+/// for them, or beside them, until they are written. One that is due while another is being written
+/// is postponed. A failure to write is a warning, and tried again within a minute; the last good
 /// checkpoint stays.
 struct CheckpointOptions {
   bool enabled = true;

@@ -170,18 +170,16 @@ class Pool {
   void set_thread_init(void (*init)()) {
     if (!lock()) return;
     const Unlocker unlocker{*this};
-    if (init != thread_init_) {
+    if (init != thread_init_.load()) {
       stop_workers();  // new ones will run it
-      thread_init_ = init;
+      thread_init_.store(init);
     }
   }
 
-  /// What every worker does when it starts, for a thread of somebody else's.
-  void initialise_this_thread() {
-    if (!lock()) return;
-    void (*const init)() = thread_init_;
-    unlock();
-    if (init != nullptr) init();
+  /// What every worker does when it starts, also for a thread of somebody else's, which must not
+  /// wait for a job that may be waiting for it.
+  void initialise_this_thread() const {
+    if (void (*const init)() = thread_init_.load()) init();
   }
 
   void run(int64_t slices, FunctionRef<void(int64_t)> body) {
@@ -284,7 +282,7 @@ class Pool {
 
   void serve(Worker& self) noexcept {
     tls_in_region = true;
-    if (thread_init_ != nullptr) thread_init_();
+    initialise_this_thread();
     for (;;) {
       self.parking.wait(spin_time_, [&] { return invited(self, gate_.load()); });
       uint64_t word = gate_.load();
@@ -341,7 +339,7 @@ class Pool {
   uint32_t participants_ = 0;
   uint32_t generation_ = 0;
   Clock::duration spin_time_{};
-  void (*thread_init_)() = nullptr;
+  std::atomic<void (*)()> thread_init_{nullptr};
   std::unique_ptr<Worker[]> workers_;
   std::unique_ptr<Share[]> shares_;  // one for each worker and number 0 for the caller
   int worker_count_ = 0;

@@ -1,5 +1,7 @@
 #include "core/reclaim.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
@@ -21,9 +23,12 @@ Registry& registry() {
   return *all;
 }
 
+thread_local int refusals = 0;
+
 }  // namespace
 
-Reclaimer::Reclaimer(std::function<bool()> reclaim) : reclaim_(std::move(reclaim)) {
+Reclaimer::Reclaimer(std::function<bool()> reclaim)
+    : reclaim_(std::move(reclaim)), process_(::getpid()) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   r.all.push_back(this);
@@ -34,17 +39,24 @@ Reclaimer::~Reclaimer() {
   Registry& r = registry();
   std::unique_lock lock(r.mutex);
   std::erase(r.all, this);
-  r.returned.wait(lock, [this] { return calls_ == 0; });
+  r.returned.wait(lock, [this] { return calls_ == 0 || process_ != ::getpid(); });
 }
 
+NoReclaim::NoReclaim() noexcept { ++refusals; }
+
+NoReclaim::~NoReclaim() { --refusals; }
+
 bool reclaim_memory() {
+  if (refusals > 0) return false;
   Registry& r = registry();
   std::unique_lock lock(r.mutex);
   // The list may change during a call, so numbers tell who is next.
   std::uint64_t asked = 0;
   while (true) {
-    const auto next =
-        std::ranges::find_if(r.all, [asked](const Reclaimer* one) { return one->number_ > asked; });
+    const auto next = std::ranges::find_if(r.all, [asked](const Reclaimer* one) {
+      // A child of fork() lacks the threads that would give back.
+      return one->number_ > asked && one->process_ == ::getpid();
+    });
     if (next == r.all.end()) return false;
     Reclaimer& one = **next;
     asked = one.number_;

@@ -21,8 +21,18 @@ class Reclaimer {
   friend bool reclaim_memory();
 
   const std::function<bool()> reclaim_;
+  const int process_;
   std::uint64_t number_ = 0;  // those that began later have larger ones
   int calls_ = 0;             // going on
+};
+
+/// While it lives, its thread asks none of them: others may be waiting for what it does.
+class NoReclaim {
+ public:
+  NoReclaim() noexcept;
+  ~NoReclaim();
+  NoReclaim(const NoReclaim&) = delete;
+  NoReclaim& operator=(const NoReclaim&) = delete;
 };
 
 /// Asks them, the oldest first, until one has given some back.

@@ -107,7 +107,10 @@ void save_checkpoint(const StateDict& state, const std::string& path) {
   std::vector<io::SafetensorsEntry> entries;
   const std::string json =
       io::format_state_json(state, [&](const std::string& name, const Tensor& tensor) {
-        const Tensor& values = dense.emplace_back(tensor.detach().cpu().contiguous());
+        // What has its bytes at hand, as a snapshot does, needs no memory that may be lacking.
+        const bool ready = tensor.device() == kCPU && tensor.is_contiguous();
+        const Tensor& values =
+            ready ? tensor : dense.emplace_back(tensor.detach().cpu().contiguous());
         entries.push_back(io::entry_of(name, values));
         return checksum_of(entries.back());
       });

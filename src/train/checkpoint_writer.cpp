@@ -10,6 +10,11 @@
 #include "base/thread_pool.h"
 
 namespace facula::train {
+namespace {
+
+thread_local bool copying_here = false;
+
+}  // namespace
 
 StateDict snapshot_of(const StateDict& state) {
   const NoGradGuard no_grad;
@@ -61,12 +66,33 @@ std::optional<CheckpointWriter::Outcome> CheckpointWriter::outcome() {
   return std::exchange(outcome_, std::nullopt);
 }
 
-void CheckpointWriter::start(Job job) {
-  {
-    const std::lock_guard lock(mutex_);
-    job_ = std::move(job);
+bool CheckpointWriter::start(std::int64_t step, const StateDict& state,
+                             const std::optional<Score>& score, bool copy) {
+  std::optional<Job> job{{.step = step, .snapshot = {}, .score = score}};
+  // At once, so that those who wait for memory do not see a moment without a snapshot.
+  const auto change = [&](bool copying) {
+    {
+      const std::lock_guard lock(mutex_);
+      copying_ = copying_here = copying;
+      if (!copying) job_ = std::move(job);
+    }
+    changed_.notify_all();
+  };
+  if (copy) {
+    change(true);
+    try {
+      job->snapshot = snapshot_of(state);
+    } catch (const OutOfMemory&) {
+      copy = false;
+    } catch (...) {
+      job.reset();
+      change(false);
+      throw;
+    }
   }
-  changed_.notify_all();
+  if (!copy) job->snapshot = state;
+  change(false);
+  return copy;
 }
 
 void CheckpointWriter::wait() {
@@ -75,15 +101,18 @@ void CheckpointWriter::wait() {
 }
 
 bool CheckpointWriter::wait_for_its_memory() {
-  if (std::this_thread::get_id() == thread_.get_id()) return false;
   std::unique_lock lock(mutex_);
-  if (!job_) return false;
-  changed_.wait(lock, [this] { return !job_; });
+  // Who makes copies, which others may be waiting for, waits for writers only: they wait for
+  // nobody.
+  const auto is_free = [this] { return !job_ && (copying_here || !copying_); };
+  if (is_free()) return false;
+  changed_.wait(lock, is_free);
   return true;
 }
 
 void CheckpointWriter::run() {
   base::become_background_thread("checkpoints");
+  const NoReclaim others_wait;
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return job_ || ending_; });

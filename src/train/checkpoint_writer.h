@@ -19,8 +19,8 @@ namespace facula::train {
 StateDict snapshot_of(const StateDict& state);
 
 /// A thread that writes one snapshot at a time. Its interface is for one other thread, which may
-/// touch the folder only while the writer is not busy. Whoever lacks memory meanwhile, wherever in
-/// the process, waits until the snapshot's is free.
+/// touch the folder only while the writer is not busy. Whoever else lacks memory from the beginning
+/// of the copies on, wherever in the process, waits until they are written and theirs is free.
 class CheckpointWriter {
  public:
   /// Without `enabled` there is no thread, and nothing may be written.
@@ -30,11 +30,6 @@ class CheckpointWriter {
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  struct Job {
-    std::int64_t step = 0;
-    StateDict snapshot;
-    std::optional<Score> score;
-  };
   struct Outcome {
     std::int64_t step = 0;
     std::string error;  // empty: it is durable
@@ -43,17 +38,26 @@ class CheckpointWriter {
   bool busy();
   /// What came of the job that is done, once.
   std::optional<Outcome> outcome();
-  /// Must not be busy.
-  void start(Job job);
+  /// Must not be busy. False if the tensors are not copied, as memory is short or `copy` is false:
+  /// they are written as they are, so nobody may change them until that is done.
+  bool start(std::int64_t step, const StateDict& state, const std::optional<Score>& score,
+             bool copy = true);
   void wait();
 
  private:
+  struct Job {
+    std::int64_t step = 0;
+    StateDict snapshot;
+    std::optional<Score> score;
+  };
+
   void run();
   bool wait_for_its_memory();
 
   CheckpointFolder& folder_;
   std::mutex mutex_;
   std::condition_variable changed_;
+  bool copying_ = false;
   std::optional<Job> job_;  // waiting or being written
   std::optional<Outcome> outcome_;
   bool ending_ = false;

@@ -41,7 +41,8 @@ class Checkpointer {
   using Clock = std::chrono::steady_clock;
 
   bool due(std::int64_t step) const;
-  void start(Moment moment, const std::optional<Score>& score, Capture capture);
+  /// Without `copy`, or where there is no room for copies, returns when all is written.
+  void start(Moment moment, const std::optional<Score>& score, Capture capture, bool copy = true);
   void postpone();
   void report();
   void report_failure(const std::string& error);

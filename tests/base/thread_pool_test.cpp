@@ -208,6 +208,24 @@ TEST_F(ThreadPool, ThreadInitRunsOnceInEveryWorkerAndNotInTheCaller) {
   EXPECT_FALSE(here);
 }
 
+// Bodies may be waiting for what it is going to do.
+TEST_F(ThreadPool, BackgroundThreadsBeginWhileAJobRuns) {
+  set_num_threads(2);
+  std::atomic<bool> begun{false};
+  std::thread background;
+  parallel_for(2, [&](int64_t i) {
+    if (i != 0) return;
+    background = std::thread([&] {
+      become_background_thread("test");
+      begun = true;
+    });
+    const auto deadline = std::chrono::steady_clock::now() + 30s;
+    while (!begun && std::chrono::steady_clock::now() < deadline) std::this_thread::yield();
+    EXPECT_TRUE(begun);
+  });
+  background.join();
+}
+
 TEST_F(ThreadPool, NumberOfThreadsIsValidated) {
   EXPECT_THROW(set_num_threads(0), ValueError);
   EXPECT_THROW(set_num_threads(-1), ValueError);

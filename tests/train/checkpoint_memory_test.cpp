@@ -5,9 +5,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 #include <facula/error.h>
 #include <facula/memory.h>
@@ -31,25 +33,35 @@ struct Large : nn::Module {
   Tensor forward(const Tensor& x) const override { return (weight * weight + weight) * x.mean(); }
 };
 
-Result fit(const TrainerOptions& options, std::int64_t samples = 32) {
-  Large model;
+Result fit(nn::Module& model, const TrainerOptions& options, const data::DataLoader& loader) {
   optim::SGD optimizer(model.parameters(), {.lr = 0.1, .momentum = 0.9});
   TrainerOptions whole = options;
   whole.epochs = 3;
   whole.accuracy = false;
   whole.loss = [](const Tensor& output, const Tensor&) { return output.square().mean(); };
-  return Trainer(model, optimizer, whole).fit(loader_of(rows(samples)));
+  return Trainer(model, optimizer, whole).fit(loader);
+}
+
+Result fit(const TrainerOptions& options, std::int64_t samples = 32) {
+  Large model;
+  return fit(model, options, loader_of(rows(samples)));
 }
 
 class CheckpointMemory : public ::testing::Test {
   RestoreMemoryCap cap_;
 };
 
-std::int64_t memory_of_training() {
+template <class Train>
+std::int64_t memory_of(const Train& train) {
   cpu::reset_peak_memory_stats();
-  fit({});
+  train();
   cpu::empty_cache();
-  return cpu::max_memory_allocated();
+  // What is reserved now is of small blocks, and stays.
+  return cpu::max_memory_allocated() + cpu::memory_reserved() - cpu::memory_allocated();
+}
+
+std::int64_t memory_of_training() {
+  return memory_of([] { fit({}); });
 }
 
 /// Each flush takes ten milliseconds, several steps.
@@ -83,6 +95,87 @@ TEST_F(CheckpointMemory, SoDoesWhatNeedsMemoryOnceInAWhile) {
   };
   fit({.run_folder = folder / "run", .checkpoints = {.every_steps = 3}, .on_step = step}, 160);
   EXPECT_EQ(rare, 4);
+}
+
+/// The parameter and what the optimizer keeps of it take 32 MiB, and a step as much as its
+/// gradient.
+struct Still : nn::Module {
+  nn::Parameter weight{*this, "weight", zeros({4 * kMiB})};
+
+  Tensor forward(const Tensor& x) const override { return weight.sum() * x.mean(); }
+};
+
+TEST_F(CheckpointMemory, OtherThreadsWaitAlreadyWhileCopiesAreMade) {
+  constexpr std::int64_t kBytes = 40 * kMiB;
+  const auto train = [](const TrainerOptions& options) {
+    Still model;
+    return fit(model, options, loader_of(rows(160)));
+  };
+  const std::int64_t needed = memory_of([&] { train({}); });
+  const TempFolder folder;
+  set_host_memory_cap(needed + kBytes + 4 * kMiB);
+  std::atomic<bool> over{false};
+  std::int64_t failures = 0;
+  std::thread other([&] {
+    while (!over) {
+      try {
+        empty({kBytes}, kUInt8);
+      } catch (const OutOfMemory&) {
+        ++failures;
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+  });
+  EXPECT_EQ(train({.run_folder = folder / "run", .checkpoints = {.every_steps = 1}}).steps, 30);
+  over = true;
+  other.join();
+  EXPECT_EQ(failures, 0);
+}
+
+// Nor do their writers wait for each other.
+TEST_F(CheckpointMemory, RunsInSeveralThreadsEnd) {
+  const TempFolder folder;
+  set_host_memory_cap(memory_of_training() * 2 + 40 * kMiB);
+  std::vector<std::thread> threads;
+  for (const char* name : {"a", "b"}) {
+    threads.emplace_back([&folder, name] {
+      const auto greedy = [](const StepReport&) {
+        std::vector<Tensor> all;
+        try {
+          while (true) all.push_back(empty({60000}, kUInt8));
+        } catch (const OutOfMemory&) {
+        }
+      };
+      try {
+        fit({.run_folder = folder / name,
+             .checkpoints = {.every_steps = 1, .every_epoch = false},
+             .stop_on_interrupt = false,
+             .on_step = greedy},
+            320);
+      } catch (const OutOfMemory&) {
+        // The other one had all of it.
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST_F(CheckpointMemory, NoRoomForCopiesIsNeeded) {
+  const TempFolder folder;
+  set_host_memory_cap(memory_of_training() + 64 * kMiB);
+  for (const bool every_epoch : {true, false}) {
+    Tensor hog;
+    const std::string run = folder / (every_epoch ? "epochs" : "end");
+    fit({.run_folder = run,
+         .checkpoints = {.every_epoch = every_epoch},
+         .on_epoch = [&hog](const EpochReport& report) {
+           if (report.epoch != 3) return;
+           const std::int64_t rest = host_memory_cap() - cpu::memory_allocated();
+           hog = empty({rest - 8 * kMiB}, kUInt8);  // less than the snapshot's
+         }});
+    EXPECT_TRUE(hog.defined());
+    EXPECT_NE(io::get(run + "/checkpoints/checkpoint-000000006.safetensors"), "");
+  }
 }
 
 TEST_F(CheckpointMemory, WhatCannotHelpIsAnError) {
