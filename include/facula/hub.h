@@ -27,7 +27,8 @@ FACULA_API std::string cache_folder();
 /// The local path of `source`: itself if it is a path (file://... too), else that of the downloaded
 /// http:// or https:// file, which is loaded only if the cache lacks it. Any number of processes
 /// may ask for one file at the same time, and a download that was interrupted goes on where it
-/// stopped if a checksum is known, which tells whether the parts belong together.
+/// stopped if a checksum is known, which tells whether the parts belong together, and the file
+/// system has locks.
 ///
 /// `sha256` is what the file must have: 64 hexadecimal digits, or the first 8 and more. Without it,
 /// those count that end PyTorch's file names (resnet18-f37072fd.pth) unless all are decimal, as in

@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <ctime>
 #include <utility>
 
 #include <fmt/format.h>
@@ -27,6 +28,20 @@ bool is_at(const struct stat& opened, const std::string& path) {
   struct stat named;
   return ::stat(path.c_str(), &named) == 0 && opened.st_ino == named.st_ino &&
          opened.st_dev == named.st_dev;
+}
+
+/// Those that processes which were killed have left beside `path`: nothing has come for a day.
+void remove_leftovers(const std::string& path) {
+  constexpr std::time_t kDay = 24 * 60 * 60;
+  const std::size_t name = path.rfind('/') + 1;
+  const std::string folder = name == 0 ? "." : path.substr(0, name);
+  for (const std::string& one : names_in(folder)) {
+    if (!one.starts_with(path.substr(name) + "-")) continue;
+    struct stat status;
+    const std::string leftover = folder + "/" + one;
+    if (::stat(leftover.c_str(), &status) != 0) continue;
+    if (status.st_mtime < std::time(nullptr) - kDay) ::unlink(leftover.c_str());
+  }
 }
 
 }  // namespace
@@ -71,6 +86,7 @@ bool PartialFile::open_locked() {
 void PartialFile::open_own() {
   static std::atomic<std::uint64_t> counter{0};
   const std::string shared = path_;
+  remove_leftovers(shared);
   while (true) {
     path_ = fmt::format("{}-{}-{}", shared, ::getpid(), counter++);
     const int descriptor = ::open(path_.c_str(), kFlags | O_EXCL, kMode);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -84,6 +85,20 @@ TEST(PartialFile, WithoutLocksEachHasItsOwn) {
     EXPECT_EQ(folder.names(), std::vector<std::string>{"done"});
     EXPECT_EQ(get(folder / "done"), "abc");
   }
+}
+
+TEST(PartialFile, WithoutLocksOldOnesOfOthersAreRemoved) {
+  const Locks locks(ENOLCK);
+  const TempFolder folder;
+  for (const char* name : {"x-1-0", "x-2-0", "y-1-0"}) put(folder / name, "abc");
+  const auto yesterday = std::filesystem::file_time_type::clock::now() - std::chrono::hours(25);
+  for (const char* name : {"x-1-0", "y-1-0"}) {
+    std::filesystem::last_write_time(folder / name, yesterday);
+  }
+  { const PartialFile mine(folder / "x"); }
+  std::vector<std::string> names = folder.names();
+  std::ranges::sort(names);
+  EXPECT_EQ(names, (std::vector<std::string>{"x-2-0", "y-1-0"}));
 }
 
 TEST(PartialFile, OtherFailuresOfLocksAreErrors) {
