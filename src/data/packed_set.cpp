@@ -25,10 +25,11 @@ using Format = PackedFormat;
 /// Images are decoded side by side and written one after the other, at most so many at a time.
 constexpr std::int64_t kChunk = 16;
 
-/// How many, if they are no larger than `bytes`: what is decoded takes an eighth of the memory that
-/// tensors may have.
+/// How many, if the largest has so many bytes: all take an eighth of the memory that tensors may
+/// have.
 std::int64_t images_at_once(std::int64_t bytes) {
-  return bytes == 0 ? 1 : std::clamp<std::int64_t>(host_memory_cap() / 8 / bytes, 1, kChunk);
+  return std::clamp<std::int64_t>(host_memory_cap() / 8 / std::max<std::int64_t>(bytes, 1), 1,
+                                  kChunk);
 }
 
 /// Appends to a file in large pieces.
@@ -160,6 +161,22 @@ class PackedDataset final : public Loading<ImageDataset> {
   std::vector<std::uint64_t> source_starts_;
 };
 
+/// `count` images, or fewer if they do not fit into memory together, but one at least.
+std::vector<Decoded> decode_some(const ImageDataset& set, std::int64_t first, std::int64_t count,
+                                 std::int64_t shorter_side) {
+  for (;; count = (count + 1) / 2) {
+    std::vector<Decoded> images(static_cast<std::size_t>(count));
+    try {
+      base::parallel_for(count, [&](std::int64_t i) {
+        images[static_cast<std::size_t>(i)] = decode(set, first + i, shorter_side);
+      });
+      return images;
+    } catch (const OutOfMemory&) {
+      if (count == 1) throw;
+    }
+  }
+}
+
 }  // namespace
 
 int pack(const ImageDataset& set, const std::string& path, const PackOptions& options) {
@@ -172,30 +189,29 @@ int pack(const ImageDataset& set, const std::string& path, const PackOptions& op
   std::string start(Format::kMagic);
   start += {static_cast<char>(Format::kVersion), '\0', '\0', '\0'};
   writer.write(start);
-  std::int64_t largest = 0;  // bytes of an image so far
-  for (std::int64_t first = 0, count = 0; first < set.size(); first += count) {
+  std::int64_t largest = 0;  // bytes of one, of those before
+  for (std::int64_t next = 0; next < set.size();) {
     if (const int signal = interrupt.signal()) return signal;
-    count = std::min(images_at_once(largest), set.size() - first);
-    Decoded images[kChunk];
-    base::parallel_for(
-        count, [&](std::int64_t i) { images[i] = decode(set, first + i, options.shorter_side); });
-    for (std::int64_t i = 0; i < count; ++i) {
-      const auto& [pixels, label] = images[i];
+    const std::int64_t count = std::min(images_at_once(largest), set.size() - next);
+    const std::vector<Decoded> images = decode_some(set, next, count, options.shorter_side);
+    largest = 0;
+    for (const auto& [pixels, label] : images) {
       largest = std::max(largest, pixels.nbytes());
-      const std::string source = set.source(first + i);
+      const std::string source = set.source(next);
       writer.align();
       const auto size = [&, &pixels = pixels](int d) {
-        return size_in_record(static_cast<std::uint64_t>(pixels.size(d)), set, first + i);
+        return size_in_record(static_cast<std::uint64_t>(pixels.size(d)), set, next);
       };
       index.records.push_back({.offset = writer.offset(),
                                .label = label,
                                .height = size(0),
                                .width = size(1),
                                .channels = size(2),
-                               .source_bytes = size_in_record(source.size(), set, first + i)});
+                               .source_bytes = size_in_record(source.size(), set, next)});
       index.sources += source;
       writer.write(
           {static_cast<const char*>(pixels.raw_data()), static_cast<std::size_t>(pixels.nbytes())});
+      ++next;
     }
   }
   if (const int signal = interrupt.signal()) return signal;
