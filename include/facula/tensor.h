@@ -307,7 +307,7 @@ FACULA_API Tensor tensor(Scalar value, const TensorOptions& options = {});
 /// A tensor with copies of `values` in row-major order; sizes default to one dimension. Unset
 /// dtype: bool of booleans, int64 of integers, else the default dtype. T: bool, std::uint8_t,
 /// std::int32_t, std::int64_t, float or double. Throws ValueError for values that a given integer
-/// dtype does not hold.
+/// dtype does not hold; unsigned dtypes take negative integers as fill_() does.
 template <class T>
 FACULA_API Tensor tensor(const std::vector<T>& values, IntList sizes = {-1},
                          const TensorOptions& options = {});

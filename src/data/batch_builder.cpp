@@ -28,23 +28,29 @@ const char* kind_name(std::size_t kind) {
 
 }  // namespace
 
-BatchBuilder::Column BatchBuilder::column_for(const Sample::Field& field) const {
+std::string BatchBuilder::label_of(const Column& column) {
+  return column.name.empty() ? fmt::format("field {}", column.position)
+                             : fmt::format("field '{}'", column.name);
+}
+
+BatchBuilder::Column BatchBuilder::column_for(const Sample::Field& field,
+                                              std::size_t position) const {
   Column column;
   column.name = field.name;
+  column.position = position;
   column.kind = field.value.index();
   if (column.kind == kInteger) column.dtype = kInt64;
   if (const auto* tensor = std::get_if<Tensor>(&field.value)) {
-    check<ValueError>(tensor->defined(), "field '{}' is an undefined tensor", field.name);
+    check<ValueError>(tensor->defined(), "{} is an undefined tensor", label_of(column));
     column.dtype = tensor->dtype();
     column.dim = tensor->dim();
-    check<ShapeError>(column.dim < kMaxDims,
-                      "field '{}' has {} dimensions, at most {} can be joined", field.name,
-                      column.dim, kMaxDims - 1);
+    check<ShapeError>(column.dim < kMaxDims, "{} has {} dimensions, at most {} can be joined",
+                      label_of(column), column.dim, kMaxDims - 1);
     for (std::int64_t d = 0; d < column.dim; ++d) column.sizes[d] = tensor->size(d);
     column.channels_inside = has_channels_inside(*tensor);
   }
   if (const auto* image = std::get_if<Image>(&field.value)) {
-    check<ValueError>(image->defined(), "field '{}' is an undefined image", field.name);
+    check<ValueError>(image->defined(), "{} is an undefined image", label_of(column));
     column.dtype = image->is_float() ? kFloat32 : kUInt8;
     column.dim = 3;
     column.sizes[0] = image->channels();
@@ -59,7 +65,7 @@ void BatchBuilder::lay_out(const Sample& first) {
   check<ValueError>(first.size() > 0, "the sample has no fields");
   std::vector<Column> columns;
   for (const Sample::Field& field : first.fields()) {
-    Column& column = columns.emplace_back(column_for(field));
+    Column& column = columns.emplace_back(column_for(field, columns.size()));
     std::int64_t sizes[kMaxDims] = {samples_};
     std::copy_n(column.sizes, column.dim, sizes + 1);
     column.tensor =
@@ -116,7 +122,7 @@ void BatchBuilder::write(Column& column, std::int64_t i, const Value& value) {
   // A transform may make a tensor of some images and leave others.
   const bool pixels = value.index() + column.kind == kTensor + kImage;
   check<ValueError>(value.index() == column.kind || pixels,
-                    "field '{}' is {}, in others of its batch it is {}", column.name,
+                    "{} is {}, in others of its batch it is {}", label_of(column),
                     kind_name(value.index()), kind_name(column.kind));
   const IntList expected(column.sizes, static_cast<std::size_t>(column.dim));
   std::byte* place = column.data + i * column.bytes;
@@ -135,17 +141,17 @@ void BatchBuilder::write(Column& column, std::int64_t i, const Value& value) {
     case kTensor: {
       const Tensor& tensor = std::get<Tensor>(value);
       check<DeviceError>(tensor.device().is_cpu(),
-                         "field '{}' is on {}; batches are joined in host memory, so keep samples "
+                         "{} is on {}; batches are joined in host memory, so keep samples "
                          "there and move whole batches",
-                         column.name, tensor.device());
+                         label_of(column), tensor.device());
       check<DTypeError>(tensor.dtype() == column.dtype,
-                        "field '{}' is {}, in others of its batch {}; convert all to one dtype or "
+                        "{} is {}, in others of its batch {}; convert all to one dtype or "
                         "give a collate of your own",
-                        column.name, name_of(tensor.dtype()), name_of(column.dtype));
+                        label_of(column), name_of(tensor.dtype()), name_of(column.dtype));
       check<ShapeError>(tensor.sizes() == expected,
-                        "field '{}' has size {}, in others of its batch {}; bring all to one size "
+                        "{} has size {}, in others of its batch {}; bring all to one size "
                         "or give a collate of your own",
-                        column.name, tensor.sizes(), expected);
+                        label_of(column), tensor.sizes(), expected);
       const Tensor rows =
           column.channels_inside ? tensor.permute({1, 2, 0}).contiguous() : tensor.contiguous();
       std::memcpy(place, rows.raw_data(), static_cast<std::size_t>(column.bytes));
@@ -157,9 +163,9 @@ void BatchBuilder::write(Column& column, std::int64_t i, const Value& value) {
   check<ShapeError>(image.channels() == column.sizes[0] && image.height() == column.sizes[1] &&
                         image.width() == column.sizes[2] &&
                         image.is_float() == (column.dtype == kFloat32),
-                    "field '{}' is an image [{}, {}, {}] of {}, in others of its batch {} of {}; "
+                    "{} is an image [{}, {}, {}] of {}, in others of its batch {} of {}; "
                     "resize or crop all to one size or give a collate of your own",
-                    column.name, image.channels(), image.height(), image.width(),
+                    label_of(column), image.channels(), image.height(), image.width(),
                     image.is_float() ? "float32" : "uint8", expected, name_of(column.dtype));
   if (image.is_float()) {
     image.write(reinterpret_cast<float*>(place));

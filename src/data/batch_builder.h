@@ -33,6 +33,7 @@ class BatchBuilder {
   /// One field of all samples.
   struct Column {
     std::string name;
+    std::size_t position = 0;
     std::size_t kind = 0;  // which alternative of Value
     std::int64_t dim = 0, sizes[kMaxDims] = {};
     DType dtype = kFloat32;
@@ -47,7 +48,9 @@ class BatchBuilder {
   /// Until it is this slice's turn to lay out, or done. Returns true if it is its turn.
   bool wait_for_turn(std::int64_t slice) const;
   void lay_out(const Sample& first);
-  Column column_for(const Sample::Field& field) const;
+  /// As messages call it: by its name, or its place if it has none.
+  static std::string label_of(const Column& column);
+  Column column_for(const Sample::Field& field, std::size_t position) const;
   void write(Column& column, std::int64_t i, const Value& value);
 
   std::int64_t samples_;

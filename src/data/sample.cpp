@@ -23,7 +23,7 @@ auto& by_name(Fields& fields, std::string_view name, const char* what) {
   std::vector<std::string_view> names;
   for (auto& field : fields) {
     if (field.name == name) return field;
-    names.push_back(field.name);
+    names.push_back(field.name.empty() ? "(without a name)" : std::string_view(field.name));
   }
   fail<ValueError>("{}: there is no field '{}'; fields are [{}]", what, name,
                    fmt::join(names, ", "));

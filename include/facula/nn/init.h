@@ -23,7 +23,7 @@ FACULA_API double calculate_gain(Nonlinearity nonlinearity, double slope = 0.01)
 FACULA_API const Tensor& constant_(const Tensor& tensor, double value);
 FACULA_API const Tensor& zeros_(const Tensor& tensor);
 FACULA_API const Tensor& ones_(const Tensor& tensor);
-/// Uniform on [low, high).
+/// Uniform on [low, high), or up to high where 16 bits round to it.
 FACULA_API const Tensor& uniform_(const Tensor& tensor, double low = 0, double high = 1,
                                   Generator* generator = nullptr);
 FACULA_API const Tensor& normal_(const Tensor& tensor, double mean = 0, double std = 1,
