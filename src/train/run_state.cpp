@@ -139,15 +139,8 @@ void check_fits(const StateDict& saved, const std::vector<Tensor>& loose) {
   }
 }
 
-/// Whether every sample of a batch counts in the progress as it counts in the loader's position.
-bool counts_every_sample(const data::DataLoaderOptions& options) {
-  return !options.skip_errors && !options.collate && !options.batch_transform &&
-         !options.batch_sampler && options.world_size == 1;
-}
-
 /// The position in the loader's epoch that belongs to the progress.
-StateDict position_of(const RunState& state, const StateDict& saved,
-                      const data::DataLoaderOptions& options) {
+StateDict position_of(const RunState& state, const StateDict& saved) {
   StateDict position = saved;
   if (state.epoch_steps == 0) {
     // What the loader did last is over: the epoch before, or validation.
@@ -155,12 +148,11 @@ StateDict position_of(const RunState& state, const StateDict& saved,
     position.set("position", 0);
     return position;
   }
-  const std::int64_t epoch = saved.integer("epoch") + 1, samples = saved.integer("position");
-  check<ValueError>(
-      epoch == state.epoch && (samples == state.totals.samples || !counts_every_sample(options)),
-      "the checkpoint was written after {} samples of epoch {}, but its loader stands after {} of "
-      "epoch {}, as if used for evaluation in between; resume from another one, or begin anew",
-      state.totals.samples, state.epoch, samples, epoch);
+  const std::int64_t epoch = saved.integer("epoch") + 1;
+  check<ValueError>(epoch == state.epoch,
+                    "the checkpoint was written in epoch {}, but its loader stands in epoch {}; "
+                    "resume from another one, or begin anew",
+                    state.epoch, epoch);
   return position;
 }
 
@@ -244,7 +236,7 @@ RunState restore(const RunParts& parts, const StateDict& checkpoint) {
   check_presence("plateau schedule", checkpoint.contains("plateau"), options.plateau != nullptr);
   RunState state = state_of(checkpoint.dict("progress"));
   state.history = history_of(checkpoint.tensor("history"));
-  state.loader = position_of(state, checkpoint.dict("loader"), parts.training.options());
+  state.loader = position_of(state, checkpoint.dict("loader"));
   const std::vector<Tensor> loose = loose_parameters(parts);
   if (checkpoint.contains("loose")) {
     check_fits(checkpoint.dict("loose"), loose);
