@@ -40,12 +40,15 @@ TEST(Copies, AreMadeWhereNothingMoves) {
 
 TEST(Copies, OfRepetitionsAreContiguous) {
   for (const Dims& sizes : {Dims{2, 1}, Dims{1, 2}, Dims{1, 1}, Dims{2, 2}}) {
-    for (const Dims& repeats : {Dims{2, 3}, Dims{3, 1}, Dims{1, 3}, Dims{2, 1, 3}}) {
-      const Tensor result = arange(1, 1 + sizes[0] * sizes[1]).reshape(sizes).repeat(repeats);
-      EXPECT_TRUE(result.is_contiguous()) << sizes << " by " << repeats;
-      const Tensor sum = result.sum().clone();
-      result.add_(1);
-      EXPECT_EQ(result.sum().item<std::int64_t>(), sum.item<std::int64_t>() + result.numel());
+    for (const Dims& repeats : {Dims{2, 3}, Dims{3, 1}, Dims{1, 3}, Dims{1, 1}, Dims{2, 1, 3}}) {
+      const Tensor x = arange(1, 1 + sizes[0] * sizes[1]).reshape(sizes);
+      for (const Tensor& input : {x, x.t()}) {
+        const Tensor result = input.repeat(repeats);
+        EXPECT_TRUE(result.is_contiguous()) << input.sizes() << " by " << repeats;
+        const auto sum = result.sum().item<std::int64_t>();
+        result.add_(1);
+        EXPECT_EQ(result.sum().item<std::int64_t>(), sum + result.numel());
+      }
     }
   }
 }

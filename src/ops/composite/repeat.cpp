@@ -28,7 +28,8 @@ Tensor repeat(const Tensor& self, IntList repeats) {
       result = reshape(expand(unsqueeze(result, d), repeated), merged);
     }
     // Whatever was repeated last may still be expanded.
-    return result.impl()->storage == self.impl()->storage ? clone(result) : result.contiguous();
+    const bool is_view = result.impl()->storage == self.impl()->storage || !result.is_contiguous();
+    return is_view ? to_copy(result, std::nullopt, "contiguous") : result;
   });
 }
 
