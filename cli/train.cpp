@@ -426,14 +426,20 @@ int run_train(const TrainOptions& options) {
 namespace {
 
 /// What training made of images like these. Only parts that were packed may differ in whether they
-/// have one size, and their images need not be read to know; a test part alone tells by itself.
+/// have one size, and their images need not be read to know.
 data::ImageSetInfo as_trained(const data::ImageSetInfo& test, const EvalOptions& options) {
-  if (!options.data.starts_with("packed:")) return test;
-  try {
-    return beside_training(test, open_data(options.data, data::Part::train)->info());
-  } catch (const IoError&) {
+  constexpr std::string_view kPacked = "packed:";
+  if (!options.data.starts_with(kPacked) || test.height == 0) return test;
+  const std::string folder = options.data.substr(kPacked.size());
+  if (!std::filesystem::exists(folder + "/train.fpk")) {
+    std::fputs(fmt::format("eval: no train.fpk is beside the test part to tell whether training "
+                           "images are of one size, too; these are taken as they are, {}x{}\n",
+                           test.height, test.width)
+                   .c_str(),
+               stderr);
     return test;
   }
+  return beside_training(test, open_data(options.data, data::Part::train)->info());
 }
 
 /// The set's numbers with the mean and deviation that were asked for.
