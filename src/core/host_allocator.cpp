@@ -429,10 +429,11 @@ class HostAllocator {
 template <class Allocate>
 void* insist(const Allocate& allocate) {
   while (true) {
+    const std::uint64_t times = times_memory_came_back();
     try {
       return allocate();
     } catch (const OutOfMemory&) {
-      if (!reclaim_memory()) throw;
+      if (!reclaim_memory(times)) throw;
     }
   }
 }

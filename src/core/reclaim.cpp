@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <utility>
@@ -23,6 +24,7 @@ Registry& registry() {
   return *all;
 }
 
+std::atomic<std::uint64_t> times_back = 0;
 thread_local int refusals = 0;
 
 }  // namespace
@@ -46,7 +48,11 @@ NoReclaim::NoReclaim() noexcept { ++refusals; }
 
 NoReclaim::~NoReclaim() { --refusals; }
 
-bool reclaim_memory() {
+std::uint64_t times_memory_came_back() noexcept { return times_back.load(); }
+
+void memory_has_come_back() noexcept { ++times_back; }
+
+bool reclaim_memory(std::uint64_t times) {
   if (refusals > 0) return false;
   Registry& r = registry();
   std::unique_lock lock(r.mutex);
@@ -57,7 +63,7 @@ bool reclaim_memory() {
       // A child of fork() lacks the threads that would give back.
       return one->number_ > asked && one->process_ == ::getpid();
     });
-    if (next == r.all.end()) return false;
+    if (next == r.all.end()) return times_back != times;
     Reclaimer& one = **next;
     asked = one.number_;
     ++one.calls_;

@@ -8,7 +8,8 @@ namespace facula {
 
 /// While it lives, a thread for which there is no memory calls `reclaim` before that is an error.
 /// True says that some has come back, perhaps after a while, and the thread tries again. Any
-/// thread that allocates calls it, several at a time, holding no lock of the allocator.
+/// thread that allocates calls it, several at a time, holding no lock of the allocator. Whoever
+/// gives back calls memory_has_come_back(), too: a thread may be about to ask.
 class Reclaimer {
  public:
   explicit Reclaimer(std::function<bool()> reclaim);
@@ -18,7 +19,7 @@ class Reclaimer {
   Reclaimer& operator=(const Reclaimer&) = delete;
 
  private:
-  friend bool reclaim_memory();
+  friend bool reclaim_memory(std::uint64_t times);
 
   const std::function<bool()> reclaim_;
   const int process_;
@@ -35,7 +36,12 @@ class NoReclaim {
   NoReclaim& operator=(const NoReclaim&) = delete;
 };
 
-/// Asks them, the oldest first, until one has given some back.
-bool reclaim_memory();
+/// How often memory has come back so far, and that it has: also nobody may have been waiting.
+std::uint64_t times_memory_came_back() noexcept;
+void memory_has_come_back() noexcept;
+
+/// True if some has come back since there were `times`; else asks them, the oldest first, until one
+/// has given some back.
+bool reclaim_memory(std::uint64_t times);
 
 }  // namespace facula

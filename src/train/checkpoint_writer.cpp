@@ -67,7 +67,7 @@ std::optional<CheckpointWriter::Outcome> CheckpointWriter::outcome() {
 }
 
 bool CheckpointWriter::start(std::int64_t step, const StateDict& state,
-                             const std::optional<Score>& score, bool copy) {
+                             const std::optional<Score>& score) {
   std::optional<Job> job{{.step = step, .snapshot = {}, .score = score}};
   // At once, so that those who wait for memory do not see a moment without a snapshot.
   const auto change = [&](bool copying) {
@@ -78,21 +78,22 @@ bool CheckpointWriter::start(std::int64_t step, const StateDict& state,
     }
     changed_.notify_all();
   };
-  if (copy) {
-    change(true);
+  change(true);
+  bool copied = true;
+  try {
     try {
       job->snapshot = snapshot_of(state);
     } catch (const OutOfMemory&) {
-      copy = false;
-    } catch (...) {
-      job.reset();
-      change(false);
-      throw;
+      copied = false;
+      job->snapshot = state;
     }
+  } catch (...) {
+    job.reset();
+    change(false);
+    throw;
   }
-  if (!copy) job->snapshot = state;
   change(false);
-  return copy;
+  return copied;
 }
 
 void CheckpointWriter::wait() {
@@ -127,6 +128,7 @@ void CheckpointWriter::run() {
     job_->snapshot = StateDict();  // its memory is free before another snapshot is taken
     lock.lock();
     job_.reset();
+    memory_has_come_back();
     outcome_ = std::move(outcome);
     changed_.notify_all();
   }

@@ -38,10 +38,9 @@ class CheckpointWriter {
   bool busy();
   /// What came of the job that is done, once.
   std::optional<Outcome> outcome();
-  /// Must not be busy. False if the tensors are not copied, as memory is short or `copy` is false:
-  /// they are written as they are, so nobody may change them until that is done.
-  bool start(std::int64_t step, const StateDict& state, const std::optional<Score>& score,
-             bool copy = true);
+  /// Must not be busy. False if there is no room for copies: the tensors are written as they are,
+  /// so nobody may change them until that is done.
+  bool start(std::int64_t step, const StateDict& state, const std::optional<Score>& score);
   void wait();
 
  private:

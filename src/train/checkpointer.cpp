@@ -67,7 +67,8 @@ void Checkpointer::finish(Moment moment, Capture capture) {
   writer_.wait();
   report();
   if (!(last_ == moment) || !error_.empty()) {
-    start(moment, std::nullopt, capture, false);
+    start(moment, std::nullopt, capture);
+    writer_.wait();
     if (const auto outcome = writer_.outcome()) error_ = outcome->error;
   }
   check<IoError>(
@@ -75,8 +76,7 @@ void Checkpointer::finish(Moment moment, Capture capture) {
       folder_.last() ? fmt::format("; that of step {} is the newest", *folder_.last()) : "");
 }
 
-void Checkpointer::start(Moment moment, const std::optional<Score>& score, Capture capture,
-                         bool copy) {
+void Checkpointer::start(Moment moment, const std::optional<Score>& score, Capture capture) {
   report();
   waiting_ = false;
   last_ = moment;
@@ -90,7 +90,7 @@ void Checkpointer::start(Moment moment, const std::optional<Score>& score, Captu
       state.set("best.of", best_score->of);
       state.set("best.value", best_score->value);
     }
-    if (!writer_.start(moment.step, state, score, copy)) writer_.wait();
+    if (!writer_.start(moment.step, state, score)) writer_.wait();
   } catch (const OutOfMemory& error) {
     report_failure(error.what());
   }

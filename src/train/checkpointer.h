@@ -41,8 +41,7 @@ class Checkpointer {
   using Clock = std::chrono::steady_clock;
 
   bool due(std::int64_t step) const;
-  /// Without `copy`, or where there is no room for copies, returns when all is written.
-  void start(Moment moment, const std::optional<Score>& score, Capture capture, bool copy = true);
+  void start(Moment moment, const std::optional<Score>& score, Capture capture);
   void postpone();
   void report();
   void report_failure(const std::string& error);

@@ -80,6 +80,18 @@ TEST_F(ReclaimTest, ThreadsThatOthersWaitForDoNotAsk) {
   host_free(held, kBlock);
 }
 
+TEST_F(ReclaimTest, WhatHasComeBackBeforeTheyAreAskedCounts) {
+  void* held = host_allocate(kBlock);
+  const Reclaimer late([&held] {
+    host_free(held, kBlock);
+    held = nullptr;
+    memory_has_come_back();
+    return false;
+  });
+  host_free(host_allocate(kBlock), kBlock);
+  EXPECT_EQ(held, nullptr);
+}
+
 // None is called when it has ended, however many threads are asking.
 TEST_F(ReclaimTest, TheyComeAndGoWhileThreadsAsk) {
   void* const held = host_allocate(kBlock);
