@@ -214,6 +214,11 @@ bool Epoch::next(Batch& batch) {
   return state_->next(batch);
 }
 
+bool Epoch::is_over() const {
+  check<ValueError>(state_ != nullptr, "Epoch::is_over: the epoch was moved away");
+  return state_->is_over();
+}
+
 StateDict Epoch::state_dict() const {
   check<ValueError>(state_ != nullptr, "Epoch::state_dict: the epoch was moved away");
   return state_->state_dict();

@@ -133,10 +133,14 @@ void Epoch::State::check_threads() const {
                "batches are not in this process; begin another epoch here");
 }
 
+bool Epoch::State::all_claimed() const {
+  const auto tickets = source_->tickets();
+  return tickets ? claimed_ >= *tickets : shards_left_ == 0;
+}
+
 /// The next ticket, or null if there is none.
 std::shared_ptr<Epoch::State::Slot> Epoch::State::claim() {
-  const auto tickets = source_->tickets();
-  if (tickets ? claimed_ >= *tickets : shards_left_ == 0) return nullptr;
+  if (all_claimed()) return nullptr;
   while (ended_[static_cast<std::size_t>(claimed_ % source_->shards())]) ++claimed_;
   auto slot = std::make_shared<Slot>();
   slot->ticket = claimed_;
@@ -199,8 +203,7 @@ std::shared_ptr<Epoch::State::Slot> Epoch::State::take_front(std::unique_lock<st
     lock.lock();
     slot->ready = true;
   } else if (pending_.empty()) {
-    const auto tickets = source_->tickets();
-    if (tickets ? claimed_ >= *tickets : shards_left_ == 0) return nullptr;
+    if (all_claimed()) return nullptr;
     threads_.load()->wake();
   }
   wait_for_front(lock);
@@ -274,6 +277,12 @@ void Epoch::State::deliver(const Slot& slot) {
   if (slot.error && slot.activity.shard_failed) position_.failed.push_back(slot.ticket);
   const std::lock_guard lock(loader_->mutex);
   if (loader_->latest_serial == serial_) loader_->latest = position_;
+}
+
+bool Epoch::State::is_over() {
+  check_threads();
+  const std::lock_guard lock(mutex_);
+  return pending_.empty() && all_claimed();
 }
 
 StateDict Epoch::State::state_dict() {

@@ -52,6 +52,7 @@ struct Epoch::State : BackgroundJob, std::enable_shared_from_this<Epoch::State> 
   /// To be called once a shared_ptr holds this.
   void start();
   bool next(Batch& batch);
+  bool is_over();
   StateDict state_dict();
   bool run_one() noexcept override;
   /// Gives up what is being made. Returns when no thread is at it, or when one does not come back.
@@ -77,6 +78,8 @@ struct Epoch::State : BackgroundJob, std::enable_shared_from_this<Epoch::State> 
   bool apply(const WorkerSetting& setting);
   /// The same, with the caller alone where there are no threads. The loader's mutex is held.
   void apply_or_do_without(const WorkerSetting& setting);
+  /// Whether no ticket is left to be claimed.
+  bool all_claimed() const;
   std::shared_ptr<Slot> claim();
   void make(Slot& slot, bool parallel) noexcept;
   std::shared_ptr<Slot> take_front(std::unique_lock<std::mutex>& lock);

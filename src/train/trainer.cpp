@@ -262,7 +262,6 @@ std::int64_t Trainer::Run::resume(const std::vector<CheckpointFolder::File>& fil
 bool Trainer::Run::train_epoch() {
   const double before = state.epoch_seconds, all_before = state.seconds;
   const auto start = Clock::now();
-  const std::int64_t size = parts.training.size();
   // If all but its validation was done when the run was interrupted, no batch is left.
   data::Epoch epoch = parts.training.epoch(state.epoch - 1);
   double spent = 0;
@@ -277,7 +276,7 @@ bool Trainer::Run::train_epoch() {
     display.step(state.epoch, state.epoch_steps, state.totals.average(),
                  static_cast<double>(state.totals.samples) / state.epoch_seconds);
     // The end of the epoch has its own.
-    if (state.epoch_steps < size) {
+    if (!epoch.is_over()) {
       checkpointer.after_step(moment(), [&] {
         state.loader = epoch.state_dict();
         return captured();
@@ -291,7 +290,7 @@ bool Trainer::Run::train_epoch() {
                     "train: the loader yields no batch in epoch {}; look for warnings about "
                     "samples that it left out, or pass a loader that has no saved position",
                     state.epoch);
-  return exhausted || state.epoch_steps == size;
+  return exhausted || epoch.is_over();
 }
 
 bool Trainer::Run::next_batch(data::Epoch& epoch, data::Batch& batch) {

@@ -119,6 +119,23 @@ TEST(Resume, BatchSamplersMayShareEpochsOutByRank) {
   expect_same_results(folder / "run", folder / "whole");
 }
 
+TEST(Resume, WithinAnEpochBatchesMayBecomeLarger) {
+  const TempFolder folder;
+  const auto run = [&](std::int64_t batch, std::int64_t last_step) {
+    TrainerOptions trainer{.run_folder = folder / "run", .start = Start::resume};
+    trainer.on_step = [last_step](const StepReport& report) {
+      if (report.step == last_step) std::raise(SIGTERM);
+    };
+    return SmallRun({.batch = batch}).fit(trainer);
+  };
+  EXPECT_EQ(run(8, 4).epochs.size(), 0u);
+  // As many steps as an epoch of the larger batches has, but 31 of the 79 samples are left.
+  EXPECT_EQ(run(16, 5).epochs.size(), 0u);
+  const Result result = run(16, -1);
+  EXPECT_EQ(result.epochs.size(), 3u);
+  EXPECT_EQ(result.steps, 4 + 3 + 5 + 5);
+}
+
 TEST(Resume, TheTrainingLoaderMayServeEvaluations) {
   const TempFolder folder;
   SmallRun({}).fit({.run_folder = folder / "whole"});

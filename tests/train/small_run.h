@@ -33,8 +33,8 @@ struct SmallRunOptions {
   std::string schedule = "none";   // or "onecycle", "plateau", "both" (exponential and plateau)
   int threads = 1, workers = 0;
   std::int64_t samples = 88;  // 10 batches of 8 to train on, 8 samples to validate on
-  std::int64_t epochs = 3;
-  std::shared_ptr<const data::BatchSampler> batch_sampler = {};  // instead of shuffled batches of 8
+  std::int64_t epochs = 3, batch = 8;
+  std::shared_ptr<const data::BatchSampler> batch_sampler = {};  // instead of shuffled batches
 };
 
 /// Noise with one bright row, which tells the class; the same every time.
@@ -63,7 +63,7 @@ class SmallRun {
         .batch_sampler = options.batch_sampler,
         .num_workers = options.workers};
     if (!options.batch_sampler) {
-      loading.batch_size = 8;
+      loading.batch_size = options.batch;
       loading.shuffle = true;
     }
     training_.emplace(train, loading);

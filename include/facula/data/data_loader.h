@@ -87,6 +87,10 @@ class FACULA_API Epoch {
   /// several threads, one at a time is in here, and each batch goes to one of them.
   bool next(Batch& batch);
 
+  /// Whether nothing is left to be delivered. Until next() has returned false, true of a map-style
+  /// set only.
+  bool is_over() const;
+
   /// Where it stands, for DataLoader::load_state_dict() and whatever other epochs its loader has
   /// begun meanwhile: its number and how many samples have been delivered, over all ranks. Of
   /// batches that other threads are waiting for, it does not know yet.
