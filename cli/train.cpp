@@ -431,7 +431,8 @@ data::ImageSetInfo as_trained(const data::ImageSetInfo& test, const EvalOptions&
   constexpr std::string_view kPacked = "packed:";
   if (!options.data.starts_with(kPacked) || test.height == 0) return test;
   const std::string folder = options.data.substr(kPacked.size());
-  if (!std::filesystem::exists(folder + "/train.fpk")) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(folder + "/train.fpk", ignored)) {
     std::fputs(fmt::format("eval: no train.fpk is beside the test part to tell whether training "
                            "images are of one size, too; these are taken as they are, {}x{}\n",
                            test.height, test.width)

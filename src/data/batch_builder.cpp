@@ -140,6 +140,7 @@ void BatchBuilder::write(Column& column, std::int64_t i, const Value& value) {
     }
     case kTensor: {
       const Tensor& tensor = std::get<Tensor>(value);
+      check<ValueError>(tensor.defined(), "{} is an undefined tensor", label_of(column));
       check<DeviceError>(tensor.device().is_cpu(),
                          "{} is on {}; batches are joined in host memory, so keep samples "
                          "there and move whole batches",
