@@ -29,7 +29,7 @@ thread_local int refusals = 0;
 
 }  // namespace
 
-Reclaimer::Reclaimer(std::function<bool()> reclaim)
+Reclaimer::Reclaimer(std::function<void()> reclaim)
     : reclaim_(std::move(reclaim)), process_(::getpid()) {
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
@@ -58,22 +58,22 @@ bool reclaim_memory(std::uint64_t times) {
   std::unique_lock lock(r.mutex);
   // The list may change during a call, so numbers tell who is next.
   std::uint64_t asked = 0;
-  while (true) {
+  while (times_back == times) {
     const auto next = std::ranges::find_if(r.all, [asked](const Reclaimer* one) {
       // A child of fork() lacks the threads that would give back.
       return one->number_ > asked && one->process_ == ::getpid();
     });
-    if (next == r.all.end()) return times_back != times;
+    if (next == r.all.end()) return false;
     Reclaimer& one = **next;
     asked = one.number_;
     ++one.calls_;
     lock.unlock();
-    const bool reclaimed = one.reclaim_();
+    one.reclaim_();
     lock.lock();
     --one.calls_;
     r.returned.notify_all();
-    if (reclaimed) return true;
   }
+  return true;
 }
 
 }  // namespace facula

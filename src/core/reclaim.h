@@ -6,13 +6,12 @@
 
 namespace facula {
 
-/// While it lives, a thread for which there is no memory calls `reclaim` before that is an error.
-/// True says that some has come back, perhaps after a while, and the thread tries again. Any
-/// thread that allocates calls it, several at a time, holding no lock of the allocator. Whoever
-/// gives back calls memory_has_come_back(), too: a thread may be about to ask.
+/// While it lives, a thread for which there is no memory calls `reclaim` before that is an error,
+/// and tries again if memory_has_come_back() was called meanwhile, by whomever. Any thread that
+/// allocates calls it, several at a time, holding no lock of the allocator. It may wait.
 class Reclaimer {
  public:
-  explicit Reclaimer(std::function<bool()> reclaim);
+  explicit Reclaimer(std::function<void()> reclaim);
   /// Waits for calls that have not returned.
   ~Reclaimer();
   Reclaimer(const Reclaimer&) = delete;
@@ -21,7 +20,7 @@ class Reclaimer {
  private:
   friend bool reclaim_memory(std::uint64_t times);
 
-  const std::function<bool()> reclaim_;
+  const std::function<void()> reclaim_;
   const int process_;
   std::uint64_t number_ = 0;  // those that began later have larger ones
   int calls_ = 0;             // going on
@@ -36,12 +35,12 @@ class NoReclaim {
   NoReclaim& operator=(const NoReclaim&) = delete;
 };
 
-/// How often memory has come back so far, and that it has: also nobody may have been waiting.
-std::uint64_t times_memory_came_back() noexcept;
 void memory_has_come_back() noexcept;
+/// How often it has so far.
+std::uint64_t times_memory_came_back() noexcept;
 
-/// True if some has come back since there were `times`; else asks them, the oldest first, until one
-/// has given some back.
+/// Calls them, the oldest first, until memory has come back since it had `times`. False if it has
+/// not.
 bool reclaim_memory(std::uint64_t times);
 
 }  // namespace facula

@@ -89,6 +89,7 @@ bool CheckpointWriter::start(std::int64_t step, const StateDict& state,
     }
   } catch (...) {
     job.reset();
+    memory_has_come_back();
     change(false);
     throw;
   }
@@ -101,14 +102,11 @@ void CheckpointWriter::wait() {
   changed_.wait(lock, [this] { return !job_; });
 }
 
-bool CheckpointWriter::wait_for_its_memory() {
+void CheckpointWriter::wait_for_its_memory() {
   std::unique_lock lock(mutex_);
   // Who makes copies, which others may be waiting for, waits for writers only: they wait for
   // nobody.
-  const auto is_free = [this] { return !job_ && (copying_here || !copying_); };
-  if (is_free()) return false;
-  changed_.wait(lock, is_free);
-  return true;
+  changed_.wait(lock, [this] { return !job_ && (copying_here || !copying_); });
 }
 
 void CheckpointWriter::run() {

@@ -51,7 +51,7 @@ class CheckpointWriter {
   };
 
   void run();
-  bool wait_for_its_memory();
+  void wait_for_its_memory();
 
   CheckpointFolder& folder_;
   std::mutex mutex_;
