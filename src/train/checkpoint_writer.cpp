@@ -43,7 +43,7 @@ CheckpointWriter::CheckpointWriter(CheckpointFolder& folder, bool enabled) : fol
         "cgroups), or train without checkpoints",
         refused.what());
   }
-  reclaimer_.emplace([this] { return wait_for_its_memory(); });
+  reclaimer_.emplace([this] { wait_for_its_memory(); });
 }
 
 CheckpointWriter::~CheckpointWriter() {
