@@ -239,6 +239,36 @@ TEST(Optimizer, StepsAreWritesThatBackwardNotices) {
   EXPECT_THROW(loss.backward(), AutogradError);
 }
 
+// 0.9 of the least number is rounded to itself, so that it would stay for ever, and make each step
+// that follows slow.
+TEST(Optimizer, MomentsWithoutGradientsEndAtZero) {
+  const double least = std::numeric_limits<float>::denorm_min();
+  for (const auto& [dtype, subnormal] :
+       {std::pair(kFloat32, least),
+        std::pair(kFloat64, std::numeric_limits<double>::denorm_min())}) {
+    const Tensor p = ones({100}, dtype).requires_grad_(), q = ones({100}, dtype).requires_grad_();
+    SGD sgd({p}, {.lr = 0.1, .momentum = 0.9});
+    Adam adam({q}, {.lr = 0.1, .beta1 = 0.9, .beta2 = 0.9});
+    for (int step = 0; step < 7200; ++step) {
+      for (const Tensor& one : {p, q}) one.set_grad(full({100}, step == 0 ? 1 : 0, dtype));
+      sgd.step();
+      adam.step();
+    }
+    const StateDict of_sgd = sgd.state_dict(), of_adam = adam.state_dict();
+    const Tensor velocity = of_sgd.tensor("state.0.momentum_buffer");
+    for (const Tensor& moment :
+         {velocity, of_adam.tensor("state.0.exp_avg"), of_adam.tensor("state.0.exp_avg_sq")}) {
+      EXPECT_TRUE(equal(moment, zeros({100}, dtype)));
+    }
+    // What is subnormal from the beginning counts as 0.
+    p.set_grad(full({100}, subnormal, dtype));
+    sgd.step();
+    EXPECT_TRUE(equal(velocity, zeros({100}, dtype)));
+  }
+  // In steps only.
+  EXPECT_EQ((full({100}, least) + 0).sum().item(), 100 * least);
+}
+
 TEST(Optimizer, ZeroGrad) {
   const Tensor p = ones({2}).requires_grad_();
   SGD optimizer({p});

@@ -31,8 +31,8 @@ OpDef define_sgd_step_() {
           "torch.optim.SGD: d = grad (negated if maximize) + weight_decay * param; with "
           "momentum_buffers, buffer = momentum * buffer + (1 - dampening) * d (d itself if first) "
           "and d = buffer, or d + momentum * buffer if nesterov; param -= lr * d. An empty list of "
-          "buffers means no momentum.  params, grads, momentum_buffers: lists of equal shapes, "
-          "floating, lr, momentum: [] float64 -> none.",
+          "buffers means no momentum. Subnormal numbers count as 0.  params, grads, "
+          "momentum_buffers: lists of equal shapes, floating, lr, momentum: [] float64 -> none.",
       .infer = infer,
       .gradient = not_differentiable("an optimizer's step changes leaves in place"),
       .saves = kSavesNothing,
