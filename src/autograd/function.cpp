@@ -207,7 +207,13 @@ std::vector<Tensor> apply_function(std::string name, const std::vector<Tensor>& 
     NoGradGuard no_grad;
     outputs = forward(context);
   }
-  if (!recording) return outputs;
+  if (!recording) {
+    // What has a history outside, an input for example, keeps it to itself.
+    for (Tensor& output : outputs) {
+      if (output.defined() && output.requires_grad()) output = output.detach();
+    }
+    return outputs;
+  }
   constexpr std::size_t kMostInputs = UINT16_MAX, kMostOutputs = UINT8_MAX + 1;
   CustomNode::check_saved(context, name);
   check<AutogradError>(inputs.size() <= kMostInputs && outputs.size() <= kMostOutputs,

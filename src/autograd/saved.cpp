@@ -81,7 +81,7 @@ void save_output(Node& node, std::size_t slot, const Tensor& output) {
     node.slots()[slot].tensor = shape_only(*output.impl()).leak();
     return;
   }
-  node.slots()[slot] = {alias(*output.impl()).leak(), version_of(*output.impl())};
+  node.slots()[slot] = {alias_of_result(*output.impl()).leak(), version_of(*output.impl())};
 }
 
 Tensor unpack(const Node& node, const SavedTensor& slot, const char* what, std::size_t index) {

@@ -65,11 +65,13 @@ struct Storage {
   /// `data` where another thread may be about to set it; what it has written there is seen.
   void* load_data() const noexcept { return __atomic_load_n(&data, __ATOMIC_ACQUIRE); }
   void retain() noexcept { __atomic_fetch_add(&references, 1, __ATOMIC_RELAXED); }
+  /// Whether only the caller's reference leads to it. One that waits is found by other threads as
+  /// long as its count is not 0.
+  bool alone() const noexcept {
+    return __atomic_load_n(&context, __ATOMIC_ACQUIRE) == nullptr && unique();
+  }
   void release() noexcept {
-    // One that waits is found by other threads as long as its count is not 0.
-    const bool alone = __atomic_load_n(&context, __ATOMIC_ACQUIRE) == nullptr &&
-                       __atomic_load_n(&references, __ATOMIC_ACQUIRE) == 1;
-    if (alone || __atomic_fetch_sub(&references, 1, __ATOMIC_ACQ_REL) == 1) {
+    if (alone() || __atomic_fetch_sub(&references, 1, __ATOMIC_ACQ_REL) == 1) {
       destroy();
     }
   }

@@ -119,6 +119,8 @@ Tensor new_strided(IntList sizes, IntList strides, DType dtype, Device device);
 Tensor alias(const TensorImpl& base, IntList sizes, IntList strides, std::int64_t offset);
 /// The same, of equal shape.
 Tensor alias(const TensorImpl& base);
+/// The same of an op's result, which no other thread can have seen.
+Tensor alias_of_result(const TensorImpl& result);
 /// Shape and dtype of `like` without storage: what a gradient rule needs to know of an input.
 Tensor shape_only(const TensorImpl& like);
 /// A new dense contiguous tensor like `like`, which is contiguous itself. The dispatcher's fast

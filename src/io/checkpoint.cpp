@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <memory>
 
 #include "base/check.h"
 #include "io/booleans.h"
@@ -100,6 +101,12 @@ bool io::is_checkpoint(const SafetensorsReader& file) {
 
 StateDict io::describe_checkpoint(const SafetensorsReader& file, const std::string& path) {
   return read_state(file, path, [](const SafetensorsEntry&) { return Tensor(); });
+}
+
+StateDict io::map_checkpoint(const std::string& path) {
+  const auto file = std::make_shared<const SafetensorsReader>(path, Mapping::copy_on_write);
+  return read_state(*file, path,
+                    [&](const SafetensorsEntry& entry) { return tensor_over(file, entry, path); });
 }
 
 void save_checkpoint(const StateDict& state, const std::string& path) {

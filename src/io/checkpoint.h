@@ -16,4 +16,8 @@ bool is_checkpoint(const SafetensorsReader& file);
 /// checksums; throws IoError as load_checkpoint does.
 StateDict describe_checkpoint(const SafetensorsReader& file, const std::string& path);
 
+/// As load_checkpoint, with tensors that lie in the file, which they keep mapped: reading needs
+/// hardly any memory. What is written into them stays in this process.
+StateDict map_checkpoint(const std::string& path);
+
 }  // namespace facula::io

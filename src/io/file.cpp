@@ -38,6 +38,11 @@ std::string_view remedy_for(int error) {
   }
 }
 
+std::string problem_of(std::string_view action, const std::string& path, int error) {
+  return fmt::format("cannot {} '{}': {}; {}", action, path, std::generic_category().message(error),
+                     remedy_for(error));
+}
+
 struct stat status_of(const FileDescriptor& file, const std::string& path) {
   struct stat status;
   if (::fstat(file.get(), &status) != 0) fail_system("examine", path, errno);
@@ -74,8 +79,7 @@ int open_at(int folder, const char* name, int flags, mode_t mode) {
 SystemCalls system_calls = {open_at, ::write, ::fsync, ::renameat, ::unlinkat, ::mkdirat, ::flock};
 
 void fail_system(std::string_view action, const std::string& path, int error) {
-  fail<IoError>("cannot {} '{}': {}; {}", action, path, std::generic_category().message(error),
-                remedy_for(error));
+  fail<IoError>("{}", problem_of(action, path, error));
 }
 
 FileDescriptor::FileDescriptor(FileDescriptor&& other) noexcept
@@ -171,6 +175,9 @@ MappedFile::MappedFile(std::string path, Mapping mapping) : path_(std::move(path
   // Pages that will be written need memory, the others do not: reserve none in advance.
   void* address = ::mmap(nullptr, size, PROT_READ | (writable ? PROT_WRITE : 0),
                          MAP_PRIVATE | (writable ? MAP_NORESERVE : 0), file.get(), 0);
+  // Nothing is wrong with the file then.
+  check<OutOfMemory>(address != MAP_FAILED || errno != ENOMEM, "{}",
+                     problem_of("map", path_, ENOMEM));
   if (address == MAP_FAILED) fail_system("map", path_, errno);
   bytes_ = {static_cast<const uint8_t*>(address), size};
 }

@@ -91,7 +91,8 @@ enum class Mapping { read_only, copy_on_write };
 /// mapping keeps the old file alive.
 class MappedFile {
  public:
-  /// Throws IoError if `path` is missing, unreadable or not a regular file.
+  /// Throws IoError if `path` is missing, unreadable or not a regular file, and OutOfMemory if
+  /// there are no addresses for it.
   explicit MappedFile(std::string path, Mapping mapping = Mapping::read_only);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;

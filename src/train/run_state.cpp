@@ -9,6 +9,7 @@
 #include <facula/version.h>
 
 #include "base/check.h"
+#include "train/checkpoint_writer.h"
 #include "tuner/selector.h"
 
 namespace facula::train {
@@ -236,7 +237,7 @@ RunState restore(const RunParts& parts, const StateDict& checkpoint) {
   check_presence("plateau schedule", checkpoint.contains("plateau"), options.plateau != nullptr);
   RunState state = state_of(checkpoint.dict("progress"));
   state.history = history_of(checkpoint.tensor("history"));
-  state.loader = position_of(state, checkpoint.dict("loader"));
+  state.loader = position_of(state, snapshot_of(checkpoint.dict("loader")));
   const std::vector<Tensor> loose = loose_parameters(parts);
   if (checkpoint.contains("loose")) {
     check_fits(checkpoint.dict("loose"), loose);
@@ -255,7 +256,8 @@ RunState restore(const RunParts& parts, const StateDict& checkpoint) {
   // After the schedules: it has the rates as they were, whoever set them.
   parts.optimizer.load_state_dict(checkpoint.dict("optimizer"));
   if (options.load_extra) {
-    options.load_extra(checkpoint.contains("extra") ? checkpoint.dict("extra") : StateDict());
+    options.load_extra(checkpoint.contains("extra") ? snapshot_of(checkpoint.dict("extra"))
+                                                    : StateDict());
   }
   // Copies of a loader share their position.
   data::DataLoader(parts.training).load_state_dict(state.loader);

@@ -9,13 +9,13 @@
 #include <vector>
 
 #include <facula/autograd.h>
-#include <facula/checkpoint.h>
 #include <facula/nn/loss.h>
 #include <facula/train.h>
 #include <facula/version.h>
 
 #include "base/check.h"
 #include "base/interrupt.h"
+#include "io/checkpoint.h"
 #include "train/checkpointer.h"
 #include "train/progress.h"
 #include "train/run_folder.h"
@@ -226,7 +226,8 @@ std::int64_t Trainer::Run::resume(const std::vector<CheckpointFolder::File>& fil
   std::string skipped;
   for (const auto& file : files) {
     try {
-      const StateDict checkpoint = load_checkpoint(file.path);
+      // Copies would have to find room beside the state that they go into.
+      const StateDict checkpoint = io::map_checkpoint(file.path);
       check_run_options(options, checkpoint, file.path);
       state = restore(parts, checkpoint);
       checkpointer.resumed(moment(), checkpoint);

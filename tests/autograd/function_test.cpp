@@ -98,6 +98,39 @@ TEST(Function, RecordsNothingWithoutNeed) {
   EXPECT_FALSE(Square::apply({leaf({1})})[0].requires_grad());
 }
 
+// Of what is to be trained, an input or another parameter, too.
+TEST(Function, PassesOnValuesAloneWithoutNeed) {
+  const Tensor x = leaf({1, 2}), other = leaf({3});
+  const auto backward = [](FunctionContext&, const std::vector<Tensor>& gradients) {
+    return gradients;
+  };
+  const auto pass_on = [&](const Tensor& input) {
+    return autograd::apply_function(
+        "pass on", {input},
+        [&](FunctionContext&) {
+          return std::vector{input, other, Tensor()};
+        },
+        backward);
+  };
+  const auto expect_values_alone = [&](const std::vector<Tensor>& outputs, const Tensor& input) {
+    for (std::size_t i : {0, 1}) {
+      const Tensor& whole = i == 0 ? input : other;
+      EXPECT_FALSE(outputs[i].requires_grad()) << i;
+      EXPECT_TRUE(equal(outputs[i], whole.detach())) << i;
+    }
+    EXPECT_FALSE(outputs[2].defined());
+  };
+  const Tensor constant = tensor({5.0});
+  expect_values_alone(pass_on(constant), constant);
+  EXPECT_TRUE(pass_on(constant)[0].is_same(constant));
+  {
+    const NoGradGuard no_grad;
+    expect_values_alone(pass_on(x), x);
+  }
+  const InferenceMode inference;
+  expect_values_alone(pass_on(x), x);
+}
+
 TEST(Function, NeedsUnusedOutputsAndPassedInputs) {
   const Tensor x = leaf({1, 2}), c = tensor({3.0, 4});
   const auto outputs = autograd::apply_function(

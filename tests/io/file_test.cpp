@@ -3,11 +3,15 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "test_files.h"
@@ -43,6 +47,22 @@ TEST(MappedFile, KeepsTheContentOfAReplacedFile) {
   put(folder / "b", "new");
   std::filesystem::rename(folder / "b", folder / "a");
   EXPECT_EQ(file.bytes()[0], 'o');
+}
+
+TEST(MappedFile, LackOfAddressesIsNotTheFilesFault) {
+  constexpr std::uint64_t kSize = std::uint64_t{1} << 33;  // sparse
+  TempFolder folder;
+  put(folder / "large", "");
+  std::filesystem::resize_file(folder / "large", kSize);
+  std::uint64_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  struct rlimit before;
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  const struct rlimit small = {pages * 4096 + kSize / 2, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &small), 0);
+  expect_error<OutOfMemory>([&] { MappedFile(folder / "large"); },
+                            {"cannot map", "large", "memory", "ulimit -v"});
+  ::setrlimit(RLIMIT_AS, &before);
 }
 
 TEST(MappedFile, ErrorsNamePathReasonAndRemedy) {

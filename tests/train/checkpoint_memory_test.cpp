@@ -182,6 +182,18 @@ TEST_F(CheckpointMemory, NoRoomForCopiesIsNeeded) {
   }
 }
 
+TEST_F(CheckpointMemory, ResumingNeedsNoMoreThanTraining) {
+  const TempFolder folder;
+  const auto train = [](const TrainerOptions& options) {
+    Still model;
+    return fit(model, options, loader_of(rows(32)));
+  };
+  set_host_memory_cap(memory_of([&] { train({}); }) + 2 * kMiB);
+  const Result first = train({.run_folder = folder / "run"});
+  EXPECT_EQ(train({.run_folder = folder / "run", .start = Start::resume}).resumed_from,
+            first.steps);
+}
+
 TEST_F(CheckpointMemory, WhatCannotHelpIsAnError) {
   const TempFolder folder;
   const FaultyCalls slow(slow_flush, 0);

@@ -11,10 +11,11 @@
 //
 // The contract:
 // * Declaring a child, parameter or buffer as a member, with `*this` and a name, is all there is to
-//   registering it. Members are listed in the order of their declaration under PyTorch's dotted
-//   names. A list of modules is a Sequential or a ModuleList, one of a type that is chosen at run
-//   time an AnyModule; an object elsewhere on the heap (in a std::vector, behind a pointer) throws
-//   ValueError when it is registered.
+//   registering it. A module's parameters are listed first, then its buffers, then its children,
+//   each in the order of their declaration, under PyTorch's dotted names. A list of modules is a
+//   Sequential or a ModuleList, one of a type that is chosen at run time an AnyModule; an object
+//   elsewhere on the heap (in a std::vector, behind a pointer) throws ValueError when it is
+//   registered.
 // * A block of your own takes a Place, and is declared `Block block{32, 64, {*this, "block"}}`:
 //     Block(int in, int out, nn::Place place = {}) : Module(place), ... {}
 // * A module is a value. What is registered is the place in the parent; copying, moving and
@@ -162,7 +163,7 @@ class FACULA_API Module : public Member {
   Tensor operator()(const Tensor& input) const;
   Tensor operator()(Tensor&& input) const;
 
-  // --- Contents: depth first, in order of declaration, each tensor and module once -----------
+  // --- Contents: depth first, its own before its children's, each tensor and module once -----
   std::vector<Tensor> parameters() const;
   NamedTensorList named_parameters() const;
   std::vector<Tensor> buffers() const;

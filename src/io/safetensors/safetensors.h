@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -65,6 +66,12 @@ class SafetensorsReader {
 /// The format's name of each DType.
 inline constexpr std::string_view kSafetensorsDTypes[kDTypeCount] = {
     "F32", "F64", "I32", "I64", "U8", "BOOL", "F16", "BF16", "I8", "I16"};
+
+/// The tensor of an entry of the reader of `path`. Where dtype and alignment allow, it lies in the
+/// mapping, which must be copy_on_write, and keeps it alive; elsewhere it is a copy. Throws
+/// DTypeError or ShapeError for what no Tensor can be.
+Tensor tensor_over(const std::shared_ptr<const SafetensorsReader>& reader,
+                   const SafetensorsEntry& entry, const std::string& path);
 
 /// The entry of a contiguous tensor on the CPU, which must outlive it.
 SafetensorsEntry entry_of(const std::string& name, const Tensor& tensor);

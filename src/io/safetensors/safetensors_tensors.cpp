@@ -17,18 +17,6 @@
 #include "io/streamed_copy.h"
 #include "runtime/deferred.h"
 
-namespace facula::io {
-
-SafetensorsEntry entry_of(const std::string& name, const Tensor& tensor) {
-  return {.name = name,
-          .dtype = std::string(kSafetensorsDTypes[static_cast<int>(tensor.dtype())]),
-          .shape = tensor.sizes().vec(),
-          .data = {reinterpret_cast<const std::uint8_t*>(runtime::elements_to_read(tensor)),
-                   static_cast<std::size_t>(tensor.nbytes())}};
-}
-
-}  // namespace facula::io
-
 namespace facula {
 namespace {
 
@@ -102,6 +90,21 @@ Impl& present(Impl* impl, const char* what) {
 
 }  // namespace
 
+Tensor io::tensor_over(const std::shared_ptr<const SafetensorsReader>& reader,
+                       const SafetensorsEntry& entry, const std::string& path) {
+  const DType dtype = dtype_of_entry(entry, path);
+  return can_be_mapped(entry, dtype) ? mapped_tensor(reader, entry, dtype)
+                                     : copied_tensor(entry.data, entry.shape, dtype);
+}
+
+SafetensorsEntry io::entry_of(const std::string& name, const Tensor& tensor) {
+  return {.name = name,
+          .dtype = std::string(kSafetensorsDTypes[static_cast<int>(tensor.dtype())]),
+          .shape = tensor.sizes().vec(),
+          .data = {reinterpret_cast<const std::uint8_t*>(runtime::elements_to_read(tensor)),
+                   static_cast<std::size_t>(tensor.nbytes())}};
+}
+
 struct SafetensorsFile::Impl {
   explicit Impl(const std::string& file)
       : path(file),
@@ -121,14 +124,10 @@ struct SafetensorsFile::Impl {
   }
 
   Tensor tensor(const SafetensorsEntry& entry) {
-    const DType dtype = dtype_of_entry(entry, path);
     const auto index = static_cast<std::size_t>(&entry - reader->entries().data());
     const std::lock_guard lock(mutex);
     Tensor& made = tensors[index];
-    if (!made.defined()) {
-      made = can_be_mapped(entry, dtype) ? mapped_tensor(reader, entry, dtype)
-                                         : copied_tensor(entry.data, entry.shape, dtype);
-    }
+    if (!made.defined()) made = io::tensor_over(reader, entry, path);
     return made.detach();
   }
 };
