@@ -1,5 +1,8 @@
 #include <facula/autograd.h>
 
+#include <thread>
+#include <vector>
+
 #include "tests/support/expect.h"
 
 namespace facula {
@@ -19,6 +22,25 @@ TEST(Hooks, SeeAndReplaceGradients) {
   (y * 3).sum().backward();
   EXPECT_EQ(seen, (std::vector<double>{3, 3}));
   expect_values(x.grad(), {61, 61});
+}
+
+TEST(Hooks, RunOnTheThreadThatCallsBackward) {
+  const Tensor x = leaf({1, 2}), y = x * 2;
+  std::vector<std::thread::id> threads;
+  autograd::register_hook(y, [&](const Tensor& gradient) {
+    threads.push_back(std::this_thread::get_id());
+    return gradient;
+  });
+  autograd::register_post_accumulate_grad_hook(
+      x, [&](const Tensor&) { threads.push_back(std::this_thread::get_id()); });
+  y.sum().backward(Tensor(), true);
+  EXPECT_EQ(threads, std::vector(2, std::this_thread::get_id()));
+  threads.clear();
+  std::thread other([&] {
+    y.sum().backward();
+    EXPECT_EQ(threads, std::vector(2, std::this_thread::get_id()));
+  });
+  other.join();
 }
 
 TEST(Hooks, SeeTheWholeGradientOnce) {

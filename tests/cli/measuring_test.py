@@ -11,6 +11,7 @@ import pathlib
 import re
 import resource
 import subprocess
+import time
 import unittest
 
 from program_test import PROGRAM, ProgramTest, run
@@ -102,6 +103,8 @@ class Measuring(ProgramTest):
         result = self.bench('net', '--batch', 4, '--threads', 1, '--dtype', 'f32')
         self.assertEqual((result['batch'], result['threads'], result['mode']), (4, 1, 'train'))
         self.assertGreaterEqual(result['steps'], 20)
+        # Of the random weights and images of seed 0.
+        self.assertAlmostEqual(result['loss_first'], 2.326796, places=4)
         if not SANITIZED:  # which slow down the loop of the peak as much
             self.assertLess(result['percent_of_peak'], 100)
         self.assertEqual(self.bench('net', '--batch', 1, '--infer=false')['mode'], 'train')
@@ -118,6 +121,51 @@ class Measuring(ProgramTest):
                 step = self.first_call(r'\w+_step_ .*', work, '--batch', 1)[0]
                 self.assertRegex(step, STEPS[optimizer])
                 self.bench(work, '--batch', 1, '--infer' if sample == '3, 224, 224' else '--train')
+
+    @once
+    def test_batches_take_turns(self):
+        batch = 4096
+        result = self.bench('mlp-sgd', '--infer', '--batch', batch)
+        self.assertGreater(result['peak_rss_mib'], 8 * batch * 784 * 4 / 2**20)
+
+    def pinned_threads(self, **environment):
+        """How many threads there are, whether the first one has a CPU of its own, and how many of
+        the others have, once as many as there are CPUs have begun."""
+        cpus = len(os.sched_getaffinity(0))
+        with subprocess.Popen([PROGRAM, 'bench', 'mlp-sgd', '--threads', str(cpus), '--seconds',
+                               '60'], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                              env={**os.environ, **environment}) as process:
+            try:
+                for _ in range(600):
+                    time.sleep(0.05)
+                    allowed = {int(task): len(os.sched_getaffinity(int(task)))
+                               for task in os.listdir(f'/proc/{process.pid}/task')}
+                    first = allowed.pop(process.pid)
+                    if len(allowed) >= cpus - 1:
+                        time.sleep(0.2)
+                        break
+                alone = [task for task in allowed if len(os.sched_getaffinity(task)) == 1]
+                return first == 1, len(alone)
+            finally:
+                process.kill()
+
+    @once
+    @unittest.skipIf(len(os.sched_getaffinity(0)) == 1, 'one CPU')
+    def test_threads_are_pinned(self):
+        others = len(os.sched_getaffinity(0)) - 1
+        self.assertEqual(self.pinned_threads(), (False, others))
+        self.assertEqual(self.pinned_threads(FACULA_PIN='1'), (True, others))
+        self.assertEqual(self.pinned_threads(FACULA_PIN='0'), (False, 0))
+
+    def test_least_level_of_messages(self):
+        words = 'bench', 'net', '--infer', '--batch', 1, '--seconds', 0.01
+        quiet = run(*words, FACULA_VERBOSE='1', FACULA_LOG='warning')
+        self.assertEqual((quiet.returncode, quiet.stderr), (0, ''))
+        wrong = run(*words, FACULA_VERBOSE='1', FACULA_LOG='loud')
+        self.assertEqual(wrong.returncode, 0)
+        self.assertIn("FACULA_LOG='loud' is unknown and ignored; use debug, info, warning, error or off",
+                      wrong.stderr)
+        self.assertIn('conv2d', wrong.stderr)
 
     def test_all_works_are_known_here(self):
         _, works = run('bench', 'nothing').stderr.split('choose one of: ')

@@ -125,6 +125,10 @@ def problems(tree, module):
     listed = (tree.generated / 'ops/ops_index.md').read_text()
     found += [f'{name} is not in the index of ops' for name in tree.names
               if f'`{name}(' not in listed]
+    # Or the generated tests would find errors that name the ops within instead.
+    composite = tree.root / f'src/ops/composite/{tree.names[-1]}.cpp'
+    if f'return in_call("{tree.names[-1]}", ' not in composite.read_text():
+        found.append(f'{tree.names[-1]} is not told in errors of what it calls')
     print(f'{len(tree.names)} ops of one file each are in {len(objects)} objects')
     return [problem for problem in found if problem]
 
