@@ -138,14 +138,12 @@ class Measuring(ProgramTest):
             try:
                 for _ in range(600):
                     time.sleep(0.05)
-                    allowed = {int(task): len(os.sched_getaffinity(int(task)))
-                               for task in os.listdir(f'/proc/{process.pid}/task')}
-                    first = allowed.pop(process.pid)
-                    if len(allowed) >= cpus - 1:
-                        time.sleep(0.2)
+                    tasks = [int(task) for task in os.listdir(f'/proc/{process.pid}/task')]
+                    if len(tasks) >= cpus:
                         break
-                alone = [task for task in allowed if len(os.sched_getaffinity(task)) == 1]
-                return first == 1, len(alone)
+                time.sleep(0.5)  # the first one's comes last
+                alone = {task for task in tasks if len(os.sched_getaffinity(task)) == 1}
+                return process.pid in alone, len(alone - {process.pid})
             finally:
                 process.kill()
 

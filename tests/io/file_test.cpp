@@ -59,7 +59,7 @@ TEST(MappedFile, LackOfAddressesIsNotTheFilesFault) {
   struct rlimit before;
   ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
   const struct rlimit small = {pages * 4096 + kSize / 2, before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_AS, &small), 0);
+  if (::setrlimit(RLIMIT_AS, &small) != 0) GTEST_SKIP() << "the limit is lower already";
   expect_error<OutOfMemory>([&] { MappedFile(folder / "large"); },
                             {"cannot map", "large", "memory", "ulimit -v"});
   ::setrlimit(RLIMIT_AS, &before);

@@ -269,6 +269,27 @@ TEST(Optimizer, MomentsWithoutGradientsEndAtZero) {
   EXPECT_EQ((full({100}, least) + 0).sum().item(), 100 * least);
 }
 
+// Squares of these gradients are subnormal, but with so small an eps their root is what the mean is
+// divided by.
+TEST(Adam, SubnormalSquaresCountWhereEpsIsSmall) {
+  for (const double eps : {0.0, 1e-30, 1e-20, 1e-16, 1e-12, 1e-8}) {
+    for (const double gradient : {1e-19, 1e-18, 3e-18, 1e-17}) {
+      const auto change = [&](DType dtype) {
+        const Tensor p = zeros({20}, dtype).requires_grad_();
+        Adam adam({p}, {.lr = 0.1, .eps = eps});
+        for (int step = 0; step < 10; ++step) {
+          p.set_grad(full({20}, gradient, dtype));
+          adam.step();
+        }
+        return p[3].item();
+      };
+      const double exact = change(kFloat64);
+      EXPECT_NEAR(change(kFloat32) / exact, 1, gradient < 1e-18 ? 0.03 : 1e-3)
+          << eps << ' ' << gradient;
+    }
+  }
+}
+
 TEST(Optimizer, ZeroGrad) {
   const Tensor p = ones({2}).requires_grad_();
   SGD optimizer({p});

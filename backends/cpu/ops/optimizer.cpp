@@ -10,14 +10,14 @@
 namespace facula::cpu {
 namespace {
 
-/// While it lives, subnormal numbers are 0 for its thread. Where gradients are 0, as of units that
-/// never fire, moments shrink until they are subnormal and stay so, since 0.9 of the least number
-/// is rounded to itself: on many processors such elements take eight times as long as others, for
-/// the rest of the run. What they would add to parameters is nothing.
+/// While it lives, subnormal numbers are 0 for its thread, if `wanted`. Where gradients are 0, as
+/// of units that never fire, moments shrink until they are subnormal and stay so, since 0.9 of the
+/// least number is rounded to itself: on many processors such elements take eight times as long as
+/// others, for the rest of the run. What they would add to parameters is nothing.
 class FlushSubnormals {
  public:
-  FlushSubnormals() : before_(_mm_getcsr()) {
-    _mm_setcsr(before_ | kResultsToZero | kInputsAreZero);
+  explicit FlushSubnormals(bool wanted = true) : before_(_mm_getcsr()) {
+    if (wanted) _mm_setcsr(before_ | kResultsToZero | kInputsAreZero);
   }
   ~FlushSubnormals() { _mm_setcsr(before_); }
   FlushSubnormals(const FlushSubnormals&) = delete;
@@ -28,6 +28,13 @@ class FlushSubnormals {
 
   const unsigned before_;
 };
+
+/// Adam divides by the root of a mean of squares, which is subnormal for gradients below
+/// sqrt(2^-126 / (1 - beta2)). Beside eps, to which it is added, that may be 0 if it is less than
+/// half an ulp: 2^-24.
+bool eps_hides_subnormals(const ops::adam_step__attrs& attrs) {
+  return attrs.eps * std::sqrt(1 - attrs.beta2) >= 0x1p-39;
+}
 
 bool ask_ahead(const KernelArgs& args) {
   std::int64_t bytes = 0;
@@ -95,9 +102,10 @@ void adam_step(const KernelArgs& args) {
   const auto squares = args.list(3), largest = args.list(4);
   const auto narrow = adam_scalars<float>(args);
   const auto wide = adam_scalars<double>(args);
+  const bool flushes = eps_hides_subnormals(args.attrs<ops::adam_step__attrs>());
   const OptimizerKernels& kernels = optimizer_kernels();
   for_each_run(args, 5, [&](std::size_t i, std::int64_t first, std::int64_t n) {
-    const FlushSubnormals flush;
+    const FlushSubnormals flush(flushes);
     if (params[i]->impl()->dtype == kFloat32) {
       kernels.adam32(narrow, n, at<float>(params, i, first), at<float>(grads, i, first),
                      at<float>(means, i, first), at<float>(squares, i, first),

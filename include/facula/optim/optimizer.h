@@ -17,7 +17,8 @@
 // After model.to(dtype), the next step goes on in the new dtype, its state converted along. A step
 // reads and writes every parameter once, in one parallel pass; parameters without a gradient
 // are left alone. Results do not depend on the number of threads. Subnormal numbers (below 1.2e-38
-// in float32) count as 0 there: moments of elements without gradients end at 0.
+// in float32) count as 0 there, so that moments of elements without gradients end at 0; in Adam
+// where eps, as usual, hides them: from 2e-12 / sqrt(1 - beta2) on.
 #pragma once
 
 #include <cstdint>

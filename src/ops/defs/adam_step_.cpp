@@ -34,9 +34,10 @@ OpDef define_adam_step_() {
           "+ (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g^2; param -= lr / (1 - beta1^step) * "
           "m / (sqrt(v / (1 - beta2^step)) + eps). If amsgrad, the largest v so far takes v's "
           "place. If decoupled (AdamW, Loshchilov & Hutter 2019), param *= 1 - lr * weight_decay "
-          "replaces the addition to g. step counts from 1. Subnormal numbers count as 0.  params, "
-          "grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs (may be empty without amsgrad): lists of "
-          "equal shapes, floating, lr, beta1, step: [] float64 -> none.",
+          "replaces the addition to g. step counts from 1. Subnormal numbers count as 0 unless eps "
+          "* sqrt(1 - beta2) is below 2e-12, where v matters.  params, grads, exp_avgs, "
+          "exp_avg_sqs, max_exp_avg_sqs (may be empty without amsgrad): lists of equal shapes, "
+          "floating, lr, beta1, step: [] float64 -> none.",
       .infer = infer,
       .gradient = not_differentiable("an optimizer's step changes leaves in place"),
       .saves = kSavesNothing,
